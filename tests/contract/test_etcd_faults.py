@@ -77,7 +77,7 @@ def test_brokers_go_on_when_the_leading_member_is_killed(etcd: EtcdCluster) -> N
         ground = EtcdGround(etcd)
         sides = [Side(await ground.open(), number) for number in (1, 2)]
         for side in sides:
-            await side.host.start(side.number)
+            side.host.start()
         await sides[0].create(3)
         leader = etcd.leader
         creating = [

@@ -117,6 +117,7 @@ class ModelMetadataLog:
     def __init__(self, store: ModelStore, delay_s: Callable[[], float] = lambda: 0.0) -> None:
         self._store = store
         self._delay_s = delay_s
+        self.cluster_id = "model-cluster"
         self.faults: deque[Fault] = deque()
         """What happens to the next appends, one after the other."""
 
@@ -159,3 +160,9 @@ class ModelMetadataLog:
     async def end_session(self, live: LiveSession) -> None:
         await asyncio.sleep(self._delay_s())
         self._store.sessions.end(live)
+
+    async def compact(self) -> None:
+        self._store.compact()
+
+    async def close(self) -> None:
+        """Nothing to disconnect."""

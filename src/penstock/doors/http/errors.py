@@ -81,6 +81,7 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
     errors.GroupSubscribed: HTTPStatus.CONFLICT,
     errors.MetadataTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.NotLeader: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.LeaderNotAvailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotController: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NoEligibleLeader: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.PreferredLeaderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,

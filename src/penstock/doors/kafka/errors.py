@@ -73,6 +73,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.GroupSubscribed: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     errors.MetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    errors.LeaderNotAvailable: ErrorCode.LEADER_NOT_AVAILABLE,
     errors.NotController: ErrorCode.NOT_CONTROLLER,
     errors.NoEligibleLeader: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     errors.PreferredLeaderUnavailable: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -98,6 +99,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
 
 COORDINATOR_CODES: dict[type[BrokerError], ErrorCode] = {
     errors.NotLeader: ErrorCode.NOT_COORDINATOR,
+    errors.LeaderNotAvailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.Offline: ErrorCode.NOT_COORDINATOR,
     errors.DiskFailed: ErrorCode.NOT_COORDINATOR,
     errors.TornSegment: ErrorCode.NOT_COORDINATOR,

@@ -56,8 +56,9 @@ class GroupHandlers:
     def find_coordinator(
         self, call: Call, request: messages.FindCoordinatorRequest
     ) -> Sliced[messages.FindCoordinatorResponse] | Coroutine[Any, Any, messages.FindCoordinatorResponse]:
-        """Returns this node for every key; the first lookup opens the coordinator."""
-        if self._coordinators.are_ready or request.key_type not in _KINDS:
+        """The brokers that coordinate these keys; the first lookup creates the topic of their kind."""
+        kind = _KINDS.get(request.key_type)
+        if kind is None or self._coordinators.are_ready(kind):
             return self._found(call, request, None)
         return self._open_and_find(call, request)
 
@@ -70,7 +71,7 @@ class GroupHandlers:
         except BrokerError as error:
             failure = error
             context = {"door": DOOR, "client_id": call.session.client_id or ""}
-            logger.error("cannot open the group coordinator; clients will retry: %s", error, extra=context)
+            logger.error("cannot open a coordinator; clients will retry: %s", error, extra=context)
         return await self._slices.run(self._found(call, request, failure))
 
     def _found(

@@ -145,13 +145,13 @@ class PlacementHandlers:
             nodes = [response.Node(node_id=own.id, listeners=[listener])]
         return response(error_message="", topics=topics, nodes=nodes)
 
-    def unregister_broker(
+    async def unregister_broker(
         self, call: Call, request: messages.UnregisterBrokerRequest
     ) -> messages.UnregisterBrokerResponse:
-        """The only registered broker cannot be unregistered."""
+        """Only a broker that is stopped and empty can be unregistered."""
         response = messages.UnregisterBrokerResponse
         try:
-            self._cluster.unregister(call.session, request.broker_id)
+            await self._cluster.unregister(call.session, request.broker_id)
         except BrokerError as error:
             return response(error_code=code_of(error), error_message=message_of(error))
         return response(error_message=None)

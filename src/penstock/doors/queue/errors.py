@@ -51,6 +51,7 @@ CODES: dict[type[BrokerError], str] = {
     errors.NoReassignment: INVALID_REQUEST,
     errors.ElectionNotNeeded: INVALID_REQUEST,
     errors.NotController: TRY_AGAIN,
+    errors.LeaderNotAvailable: TRY_AGAIN,
     errors.NoEligibleLeader: TRY_AGAIN,
     errors.PreferredLeaderUnavailable: TRY_AGAIN,
     errors.SecurityDisabled: INVALID_REQUEST,

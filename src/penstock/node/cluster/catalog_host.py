@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from penstock.core.errors import (
     BrokerError,
-    Fenced,
     MetadataUnavailable,
     NotLeader,
     Offline,
@@ -30,11 +29,9 @@ from penstock.core.errors import (
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, TopicRemoved
 from penstock.node.cluster.metadata_log import (
-    BrokerSession,
     Conflict,
     Entry,
     MetadataLog,
-    broker_session_name,
     lost_history,
 )
 from penstock.node.runtime.runtime import Runtime
@@ -97,7 +94,6 @@ class CatalogHost:
         self._turn = asyncio.Lock()
         self._failure: BrokerError | None = None
         self._is_stopping = False
-        self._session: BrokerSession | None = None
         self._following = Tasks()
         self._changes = Tasks()
         self._waiting: deque[_Change] = deque()
@@ -127,12 +123,8 @@ class CatalogHost:
             raise lost_history(seen_index, self.index)
         return removed
 
-    async def start(self, broker_id: int) -> None:
-        """Register this broker's session and follow what other brokers append."""
-        session = await self._log.session(broker_session_name(broker_id), broker_id)
-        if isinstance(session, Conflict):
-            raise Fenced(f"another process is running as broker {broker_id}")
-        self._session = session
+    def start(self) -> None:
+        """Follow what other brokers append."""
         self._following.spawn(self._follow())
 
     async def stop(self) -> None:
@@ -140,8 +132,7 @@ class CatalogHost:
         self._is_stopping = True
         await self._following.stop()
         async with self._turn:
-            if self._session is not None:
-                self._session.end()
+            return
 
     def _fail(self, error: BrokerError) -> None:
         if self._failure is None:

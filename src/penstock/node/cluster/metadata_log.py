@@ -10,7 +10,7 @@ made on. An append is atomic: all of its events take effect, or none.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -118,6 +118,22 @@ class MetadataLog(Protocol):
 
         Nothing happens if it has ended already.
         """
+
+
+class SharedMetadataLog(MetadataLog, Protocol):
+    """A log that several brokers share, opened for one of them."""
+
+    cluster_id: str
+
+    async def compact(self) -> None:
+        """Replace old entries by a snapshot, where that is the duty of brokers."""
+
+    async def close(self) -> None:
+        """End the sessions of this broker and disconnect."""
+
+
+OpenSharedLog = Callable[[str, int], Awaitable[SharedMetadataLog]]
+"""Opens the log for a broker that has stored this cluster id (empty: none yet) and has seen this index."""
 
 
 def broker_session_name(broker_id: int) -> str:

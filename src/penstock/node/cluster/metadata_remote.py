@@ -101,6 +101,9 @@ class RemoteMetadataLog:
         await self._tasks.stop()
         self._fail(NotLeader("the broker is stopping"))
 
+    async def compact(self) -> None:
+        """The coordinator compacts the log itself."""
+
     def _fail(self, error: BrokerError) -> None:
         self._failure = self._failure or error
         self._held.settle_all()

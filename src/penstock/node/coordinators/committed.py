@@ -192,12 +192,12 @@ class CommittedOffsets:
         Calls back once that is durable, or with an error; then the caller retries. Idempotent, so it may be repeated
         after a crash.
         """
-        shards = self._groups.host.shards
-        if not 0 <= index < len(shards):
+        host = self._groups.host
+        if not 0 <= index < host.partition_count:
             settled(None)
             return
-        shard = shards[index]
         try:
+            shard = host.get(index)
             shard.check_ready()
         except BrokerError as error:
             settled(error)

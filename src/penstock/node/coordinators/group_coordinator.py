@@ -34,7 +34,9 @@ class GroupCoordinator:
     ) -> None:
         self._settings = settings
         self._topics = topics
-        self.groups = Groups(settings, runtime, open_topic, overrides, self._forget_lost_topics)
+        self.groups = Groups(
+            settings, runtime, open_topic, overrides, self._forget_lost_topics, self._start_sweeping
+        )
         self.classic = ClassicGroups(self.groups, runtime.rng, topics)
         self.consumer = ConsumerGroups(self.groups, runtime.rng, topics)
         self.committed = CommittedOffsets(self.groups, settings.offsets_retention_ms)
@@ -50,8 +52,9 @@ class GroupCoordinator:
         Until a partition is replayed, calls for its groups fail with Loading; `loaded` waits for all partitions.
         """
         await self.groups.open()
-        if self._sweeping is None:
-            self._sweeping = asyncio.create_task(self._sweep_forever(), name="offsets")
+
+    def _start_sweeping(self) -> None:
+        self._sweeping = asyncio.create_task(self._sweep_forever(), name="offsets")
 
     async def loaded(self) -> None:
         """Wait until every running replay has ended."""

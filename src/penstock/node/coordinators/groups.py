@@ -38,7 +38,7 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "penstock.durability": "fsync",
 }
 
-OpenTopic = Callable[[str, int, Mapping[str, str]], Awaitable[list[Partition]]]
+OpenTopic = Callable[[str, int, Mapping[str, str]], Awaitable[None]]
 
 
 class ListedGroup(NamedTuple):
@@ -60,6 +60,7 @@ class Groups:
         open_topic: OpenTopic,
         overrides: GroupOverrides,
         settle_offsets: Callable[[GroupShard], Sliced[None]],
+        opened: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._overrides = overrides
@@ -67,7 +68,7 @@ class Groups:
         self._settle_offsets = settle_offsets
         self._kinds, self._records = group_kinds(settings, overrides)
         self.host: ShardHost[GroupShard] = ShardHost(
-            lambda: open_topic(TOPIC, settings.group_topic_partitions, TOPIC_CONFIG), self._make_shard
+            lambda: open_topic(TOPIC, settings.group_topic_partitions, TOPIC_CONFIG), self._make_shard, opened
         )
 
     def _make_shard(self, partition: Partition) -> GroupShard:
@@ -85,9 +86,8 @@ class Groups:
 
     def configure(self, group_id: str) -> None:
         """Apply changed settings to a group; members learn of them with their next heartbeat."""
-        if not self.host.is_open:
-            return
-        group = self.host.at(group_id).roster.find(group_id)
+        shard = self.host.find(group_id)
+        group = None if shard is None else shard.roster.find(group_id)
         if isinstance(group, ConsumerGroup):
             group.terms = consumer_group_terms(self._settings, self._overrides(group_id))
 
@@ -112,13 +112,13 @@ class Groups:
         return self.shard_of(group_id).roster.find(group_id)
 
     def list(self) -> list[ListedGroup]:
-        """Every group, sorted by id."""
+        """Every group that this node coordinates, sorted by id."""
         return [*run_unsliced(self.list_sliced())]
 
     def list_sliced(self) -> Sliced[Sequence[ListedGroup]]:
         """The same in slices; groups that are created or removed meanwhile may be missing."""
         listed = []
-        for shard in self.host.shards:
+        for shard in self.host.led:
             shard.check_ready()
             for group_ids in chunks(tuple(shard.roster.ids)):
                 for group_id in group_ids:

@@ -51,8 +51,8 @@ STOPPING = "the broker is stopping"
 EARLIEST, LATEST = -2, -1
 """Special start offsets: the first available message, or only new messages."""
 
-OpenTopic = Callable[[str, int, Mapping[str, str], bool], Awaitable[list[Partition]]]
-"""Returns the partitions of a topic, which is created if it is missing; the flag makes it internal."""
+OpenTopic = Callable[[str, int, Mapping[str, str], bool], Awaitable[None]]
+"""Creates a topic if it is missing; the flag makes it internal."""
 
 
 class SubscriptionRequest(NamedTuple):
@@ -137,7 +137,8 @@ class Subscriptions:
         return [self._find_partition(topic.name, index) for index in range(topic.partition_count)]
 
     async def _open_dead_letters(self, name: str, overrides: Mapping[str, str]) -> Partition:
-        return (await self._open_topic(name, 1, overrides, False))[0]
+        await self._open_topic(name, 1, overrides, False)
+        return self._find_partition(name, 0)
 
     async def stop(self) -> None:
         self.release_members()
@@ -240,10 +241,10 @@ class Subscriptions:
         return live
 
     def list(self) -> list[SubscriptionDefinition]:
-        """Every subscription, sorted by name."""
-        for shard in self.host.shards:
+        """Every subscription that this node coordinates, sorted by name."""
+        for shard in self.host.led:
             shard.check_ready()
-        found = [definition for shard in self.host.shards for definition in shard.book.definitions]
+        found = [definition for shard in self.host.led for definition in shard.book.definitions]
         return sorted(found, key=lambda one: one.name)
 
     def progress(self, name: str) -> Sequence[PartitionProgress]:

@@ -66,6 +66,7 @@ class TransactionCoordinator:
         self.host: ShardHost[TransactionShard] = ShardHost(
             lambda: open_topic(TOPIC, settings.transaction_topic_partitions, TOPIC_CONFIG),
             lambda partition: TransactionShard(partition, markers, runtime),
+            self._start_sweeping,
         )
         self._sweeping: asyncio.Task[None] | None = None
         self._expired_ms = 0
@@ -78,8 +79,9 @@ class TransactionCoordinator:
         Does nothing if it is open. Until a partition is replayed, calls for its ids fail with Loading.
         """
         await self.host.open()
-        if self._sweeping is None:
-            self._sweeping = asyncio.create_task(self._sweep_forever(), name="transactions")
+
+    def _start_sweeping(self) -> None:
+        self._sweeping = asyncio.create_task(self._sweep_forever(), name="transactions")
 
     async def loaded(self) -> None:
         """Wait until every running replay has ended."""
@@ -276,9 +278,9 @@ class TransactionCoordinator:
     # -- lookup
 
     def all(self) -> list[Transaction]:
-        """Every transactional id, sorted."""
+        """Every transactional id that this node coordinates, sorted."""
         found: list[Transaction] = []
-        for shard in self.host.shards:
+        for shard in self.host.led:
             shard.check_ready()
             found += shard.machine.all
         return sorted(found, key=lambda one: one.transactional_id)

@@ -22,6 +22,8 @@ class Runtime:
     rng: Rng
     files: Files
     workers: Workers
+    boot_id: str = ""
+    """Identifies this run of the operating system; empty if unknown."""
     meters: Meters = field(default_factory=Meters)
     payloads: Payloads = field(default_factory=Payloads)
     slices: Slices = field(default_factory=Slices)

@@ -1,4 +1,4 @@
-"""Cluster verbs: brokers, features, quorum, disks, health and metrics, for a cluster of one node."""
+"""Cluster verbs: brokers, features, quorum, disks, health and metrics."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation, topic_resource
-from penstock.core.errors import InvalidRequest, UnknownBroker, UnknownTopic
+from penstock.core.errors import InvalidRequest, LeaderNotAvailable, NotLeader, UnknownBroker, UnknownTopic
 from penstock.core.features import FeatureUpdate
+from penstock.core.machines.cluster.brokers import decide_unregister
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.connections.addresses import Address
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.changes import Changes
 from penstock.node.waist.routes import Routes
+
+
+KAFKA = "kafka"
+"""The name of the Kafka listener in a broker's registration."""
 
 
 class BrokerEndpoint(NamedTuple):
@@ -76,13 +81,23 @@ class ClusterVerbs:
 
     def describe(self, session: Session) -> ClusterDescription:
         """No permission required: every client needs to know where to connect."""
-        identity = self._broker.identity
-        return ClusterDescription(identity.cluster_id, identity.node_id, [self.endpoint])
+        cluster_id, brokers = self._broker.identity.cluster_id, self._broker.catalog.cluster.brokers
+        endpoints = [BrokerEndpoint(one.broker_id, *one.listeners[KAFKA]) for one in brokers if not one.is_fenced]
+        return ClusterDescription(cluster_id, self._broker.controller_id, endpoints or [self.endpoint])
 
     @property
     def endpoint(self) -> BrokerEndpoint:
         """This broker."""
         return BrokerEndpoint(self._broker.identity.node_id, *self.advertised)
+
+    def endpoint_of(self, broker_id: int) -> BrokerEndpoint | None:
+        """A broker that is running; None if it is unknown or fenced."""
+        if broker_id == self._broker.identity.node_id:
+            return self.endpoint
+        found = self._broker.catalog.cluster.find_broker(broker_id)
+        if found is None or found.is_fenced:
+            return None
+        return BrokerEndpoint(broker_id, *found.listeners[KAFKA])
 
     # -- features
 
@@ -107,13 +122,16 @@ class ClusterVerbs:
 
     def quorum(self, session: Session) -> Quorum:
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
-        broker, identity = self._broker, self._broker.identity
+        broker = self._broker
         now_ms = broker.runtime.clock.now_ms()
-        return Quorum(identity.node_id, broker.metadata_epoch, broker.metadata_end, now_ms)
+        return Quorum(broker.controller_id, broker.metadata_epoch, broker.metadata_end, now_ms)
 
-    def unregister(self, session: Session, broker_id: int) -> None:
-        """Unregister a broker; the only one cannot be unregistered."""
+    async def unregister(self, session: Session, broker_id: int) -> None:
+        """Unregister a broker that is stopped and empty; the only one cannot be unregistered."""
         self._authorization.authorize(session, Operation.ALTER, CLUSTER)
+        if self._broker.catalog.cluster.has_brokers:
+            await self._broker.change(lambda catalog: decide_unregister(catalog.cluster, broker_id))
+            return
         if broker_id != self._broker.identity.node_id:
             raise UnknownBroker(f"Broker ID {broker_id} is not currently registered")
         raise InvalidRequest(
@@ -131,7 +149,7 @@ class ClusterVerbs:
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
         try:
             return self._routes.partition(topic, index).log.size()
-        except UnknownTopic:
+        except (UnknownTopic, NotLeader, LeaderNotAvailable):
             return None
 
     # -- health

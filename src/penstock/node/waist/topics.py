@@ -26,6 +26,7 @@ from penstock.core.machines.catalog.config_changes import ConfigOp as ConfigOp
 from penstock.core.machines.catalog.events import Event, TopicSaved
 from penstock.core.machines.catalog.events import Topic as Topic
 from penstock.core.model import TopicRef
+from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.replicas.admission import REPLICAS
@@ -368,14 +369,33 @@ class TopicVerbs:
         """Leaders and replicas of a topic's partitions from index `start` on. Incomplete while the topic is being
         opened."""
         self._authorization.authorize_topic(session, Operation.DESCRIBE, topic)
-        here, nowhere = [self._broker.identity.node_id], list[int]()
         stop = None if count is None else start + count
+        if self._catalog.cluster.has_brokers:
+            return self._placed_states(topic, start, stop)
+        here, nowhere = [self._broker.identity.node_id], list[int]()
         return (
             PartitionState(one.index, here[0], one.leader_epoch, here, here, nowhere)
             if one.failure is None
             else PartitionState(one.index, -1, one.leader_epoch, here, nowhere, here)
             for one in self._routes.partitions_of(topic)[start:stop]
         )
+
+    def _placed_states(self, topic: str, start: int, stop: int | None) -> Iterator[PartitionState]:
+        """The same in a cluster. A broker that is fenced, or whose disk failed as far as this one knows, is offline."""
+        cluster = self._catalog.cluster
+        failed = {one.index for one in self._routes.partitions_of(topic) if one.failure is not None}
+        own_id = self._broker.identity.node_id
+        for one in cluster.partitions_of(self._catalog.topic(topic).id)[start:stop]:
+            offline = [
+                broker_id
+                for broker_id in one.replicas
+                if cluster.is_fenced(broker_id) or (broker_id == own_id and one.partition in failed)
+            ]
+            leader_id = NO_LEADER if one.leader in offline else one.leader
+            isr = [broker_id for broker_id in one.isr if broker_id not in offline]
+            yield PartitionState(
+                one.partition, leader_id, one.leader_epoch, list(one.replicas), isr, offline
+            )
 
     def details(self, session: Session, topic: str) -> Iterator[PartitionDetail]:
         """Offsets and sizes of a topic's partitions."""

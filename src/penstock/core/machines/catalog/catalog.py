@@ -169,6 +169,9 @@ class Catalog:
             raise UnknownTopic(f"there is no topic {name!r}")
         return topic
 
+    def find_by_id(self, topic_id: bytes) -> Topic | None:
+        return self._by_id.get(topic_id)
+
     def topic_by_id(self, topic_id: bytes) -> Topic:
         topic = self._by_id.get(topic_id)
         if topic is None:

@@ -1,0 +1,242 @@
+"""One broker's place in its cluster: session, registration, unfencing, controlled shutdown.
+
+    OUTSIDE ── session, register ──▶ FENCED ── unfence ──▶ ACTIVE ── session ended ──▶ OUTSIDE
+                                        ▲                    │
+                                        └── fenced by others ┘
+Only an active broker leads partitions. A broker whose session ends ceases at once, before the store declares the
+session dead, and then joins again. The session gives liveness only: epochs in the metadata keep two brokers from
+leading one partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from penstock.core.errors import BrokerError, DuplicateBroker
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.cluster.brokers import (
+    RegistrationRequest,
+    decide_fence,
+    decide_stop,
+    decide_unfence,
+)
+from penstock.core.machines.cluster.values import NO_BROKER_EPOCH, BrokerRegistration
+from penstock.core.model import Address
+from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.metadata_log import (
+    SESSION_TTL_S,
+    BrokerSession,
+    Conflict,
+    MetadataLog,
+    broker_session_name,
+)
+from penstock.node.runtime.tasks import Tasks
+
+logger = logging.getLogger("penstock.cluster")
+
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0
+"""Delays between attempts to join again."""
+SESSION_WAIT_S_MAX = 2.5 * SESSION_TTL_S
+"""How long a starting broker waits for the session of its predecessor to expire."""
+LEAVE_S_MAX = 5.0
+"""How long a stopping broker waits for the metadata log. The controller fences it later in any case."""
+
+
+class MemberProfile:
+    """What a broker says about itself when it registers."""
+
+    def __init__(self, cluster_id: str, broker_id: int, incarnation_id: str, rack: str) -> None:
+        self.cluster_id = cluster_id
+        self.broker_id = broker_id
+        self.incarnation_id = incarnation_id
+        self.rack = rack
+        self.listeners: Mapping[str, Address] = {}
+        self.previous_epoch = NO_BROKER_EPOCH
+        """The broker epoch of the last run, if no record of that run can be missing."""
+        self.leader_epoch = 0
+        """The highest leader epoch in its logs."""
+
+
+class Membership:
+    """The membership of this broker. `set_active` is called with True and False as it begins and ceases to be active;
+    `save_epoch` stores the broker epoch before it is used."""
+
+    def __init__(
+        self,
+        log: MetadataLog,
+        host: CatalogHost,
+        catalog: Catalog,
+        profile: MemberProfile,
+        set_active: Callable[[bool], None],
+        save_epoch: Callable[[int], None],
+    ) -> None:
+        self._log = log
+        self._host = host
+        self._catalog = catalog
+        self._profile = profile
+        self._set_active = set_active
+        self._save_epoch = save_epoch
+        self._session: BrokerSession | None = None
+        self._is_active = False
+        self._fenced = asyncio.Event()
+        self._tasks = Tasks()
+        self.epoch = NO_BROKER_EPOCH
+        """The broker epoch of this registration."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is registered, unfenced, and its session is alive."""
+        return self._is_active
+
+    # -- join
+
+    async def join(self, listeners: Mapping[str, Address]) -> None:
+        """Register under these addresses; returns once this broker is active. Raises if it is not accepted."""
+        self._profile.listeners = dict(listeners)
+        await self._enter(await self._open_session())
+        self._tasks.spawn(self._stay())
+
+    async def _open_session(self) -> BrokerSession:
+        """Waits for the session of a predecessor that died. Raises DuplicateBroker if it stays alive."""
+        broker_id = self._profile.broker_id
+        name = broker_session_name(broker_id)
+        opened = await self._log.session(name, broker_id)
+        if isinstance(opened, Conflict):
+            logger.info("waiting for the session of an earlier process of broker %d to end", broker_id)
+            try:
+                async with asyncio.timeout(SESSION_WAIT_S_MAX):
+                    async for live in self._log.follow_sessions():
+                        if all(one.name != name for one in live):
+                            opened = await self._log.session(name, broker_id)
+                            if not isinstance(opened, Conflict):
+                                break
+            except TimeoutError:
+                pass
+        if isinstance(opened, Conflict):
+            raise DuplicateBroker(
+                f"another process is running as broker {broker_id} of this cluster: give each broker its own node id"
+                " (--node-id), or stop the other process"
+            )
+        return opened
+
+    async def _enter(self, session: BrokerSession) -> None:
+        """Register and unfence under this session."""
+        await self._host.change(lambda catalog: self._register(catalog, session.live.number))
+        self.epoch = self._own(self._catalog).epoch
+        self._save_epoch(self.epoch)
+        self._session = session
+        await self._unfence()
+
+    async def _unfence(self) -> None:
+        broker_id = self._profile.broker_id
+        self._fenced.clear()
+        await self._host.change(lambda catalog: decide_unfence(catalog.cluster, broker_id, self.epoch))
+        if self._session is not None and self._session.is_alive:
+            self._is_active = True
+            self._set_active(True)
+
+    def _register(self, catalog: Catalog, session_number: int) -> Sequence[Event]:
+        """An earlier registration that nobody has fenced yet is fenced here: this process holds the session."""
+        profile, draft = self._profile, catalog.draft()
+        events: list[Event] = []
+        present = catalog.cluster.find_broker(profile.broker_id)
+        if present is not None and present.incarnation_id != profile.incarnation_id:
+            events += decide_fence(catalog.cluster, profile.broker_id, present.epoch)
+            for event in events:
+                draft.apply(event)
+        request = RegistrationRequest(
+            profile.cluster_id,
+            profile.broker_id,
+            profile.incarnation_id,
+            profile.listeners,
+            profile.rack,
+            session_number,
+            profile.previous_epoch,
+        )
+        return [*events, *draft.decide_register_broker(request, leader_epoch=profile.leader_epoch)]
+
+    def _own(self, catalog: Catalog) -> BrokerRegistration:
+        return catalog.cluster.broker(self._profile.broker_id)
+
+    # -- stay
+
+    def follow_registration(self, broker: BrokerRegistration) -> None:
+        """A registration was applied to the catalog."""
+        if broker.broker_id == self._profile.broker_id and broker.is_fenced and self._is_active:
+            self._fenced.set()
+
+    async def _stay(self) -> None:
+        """Join again whenever the session ended or others fenced this broker."""
+        while True:
+            assert self._session is not None
+            await self._interrupted(self._session)
+            self._cease()
+            await self._join_again()
+
+    async def _interrupted(self, session: BrokerSession) -> None:
+        waits = [asyncio.ensure_future(session.ended()), asyncio.ensure_future(self._fenced.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def _cease(self) -> None:
+        self._is_active = False
+        self._set_active(False)
+
+    async def _join_again(self) -> None:
+        assert self._session is not None
+        if self._session.is_alive:
+            logger.warning("this broker was fenced although its session is alive; it asks to be unfenced")
+        else:
+            logger.warning("the session of this broker has ended: it serves no partition until it has joined again")
+        pause_s = RETRY_S_MIN
+        while not self._is_active:
+            try:
+                if self._session.is_alive:
+                    await self._unfence()
+                else:
+                    await self._enter(await self._open_session())
+            except BrokerError as error:
+                logger.warning("cannot join the cluster again; retrying in %.1f s: %s", pause_s, error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_S_MAX)
+        logger.info("this broker is active again", extra={"broker_epoch": self.epoch})
+
+    # -- leave
+
+    async def begin_leaving(self) -> None:
+        """Controlled shutdown: other replicas take over what they can while this broker still serves the rest."""
+        await self._tasks.stop()
+        await self._attempt(
+            lambda catalog: decide_stop(catalog.cluster, self._profile.broker_id, self.epoch),
+            "announce its shutdown",
+        )
+
+    async def leave(self) -> None:
+        """Everything is flushed and closed: fence this broker and end its session."""
+        if self._is_active:
+            self._cease()
+        await self._attempt(
+            lambda catalog: decide_fence(catalog.cluster, self._profile.broker_id, self.epoch),
+            "leave the cluster",
+        )
+        if self._session is not None:
+            self._session.end()
+
+    async def _attempt(self, decide: Callable[[Catalog], Sequence[Event]], what: str) -> None:
+        if self.epoch == NO_BROKER_EPOCH:
+            return
+        try:
+            async with asyncio.timeout(LEAVE_S_MAX):
+                await self._host.change(decide)
+        except (BrokerError, TimeoutError) as error:
+            logger.warning(
+                "this broker could not %s, the controller will notice its end: %s",
+                what,
+                error or "no answer from the metadata log",
+            )

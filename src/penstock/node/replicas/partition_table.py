@@ -1,0 +1,282 @@
+"""The partitions that this node holds: opens, leads, follows and closes them as the catalog says.
+
+A single node holds and leads every partition. In a cluster, metadata names the brokers of a partition; the others are
+unknown here, and a lookup raises NotLeader with the current leader. A node that is not an active member of its cluster
+leads nothing, whatever its last known metadata says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from penstock.core.errors import BrokerError, LeaderNotAvailable, NotLeader, UnknownTopic
+from penstock.core.log.log import Log, LogLimits
+from penstock.core.log.recovery import open_log
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Topic
+from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
+from penstock.core.model import PartitionId, TopicRef
+from penstock.core.topic_config import TopicConfig
+from penstock.node.checkpoint import Identity
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.slices import Sliced
+from penstock.node.runtime.tasks import Tasks
+
+logger = logging.getLogger("penstock.partitions")
+
+TOPICS_DIRECTORY = "topics"
+REOPEN_S = 1.0
+"""Delay before the node retries to open a partition that failed to open."""
+
+OPENING_UNITS, CLOSING_UNITS = 24, 4
+"""Cost of opening a partition with its directory and files, and of closing it; see SLICE_UNITS."""
+ROLE_UNITS = 2
+"""Cost of changing the role of an open partition."""
+
+
+class PartitionTable:
+    """Partitions by topic and index. `on_role` is told after a partition began or ceased to lead here."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        runtime: Runtime,
+        identity: Identity,
+        recovery_points: dict[str, int],
+        on_role: Callable[[Partition], None],
+    ) -> None:
+        self._catalog = catalog
+        self._runtime = runtime
+        self._identity = identity
+        self._recovery_points = recovery_points
+        self._on_role = on_role
+        self._by_topic: dict[str, list[Partition | None]] = {}
+        self._syncs = Tasks()
+        self.is_active = False
+        """Whether this node may lead partitions in its cluster: it is registered, and its session is alive."""
+
+    # -- lookup
+
+    def all(self) -> list[Partition]:
+        """Every partition held here."""
+        return [one for partitions in self._by_topic.values() for one in partitions if one is not None]
+
+    def of_topic(self, topic: str) -> list[Partition]:
+        """The partitions of one topic that are held here, by index; empty if the topic does not exist."""
+        return [one for one in self._by_topic.get(topic, ()) if one is not None]
+
+    def is_open(self, topic: str) -> bool:
+        return topic in self._by_topic
+
+    def get(self, topic: TopicRef, index: int) -> Partition:
+        """One partition, by the topic's name or id, that this node leads.
+
+        Raises UnknownTopic, NotLeader with the broker that leads it, or LeaderNotAvailable.
+        """
+        if isinstance(topic, bytes):
+            topic = self._catalog.topic_by_id(topic).name
+        partitions = self._by_topic.get(topic)
+        if partitions is None or not 0 <= index < len(partitions):
+            raise UnknownTopic(f"there is no partition {index} of a topic {topic!r}")
+        partition = partitions[index]
+        if partition is None or not partition.is_leader:
+            raise self._elsewhere(topic, index)
+        return partition
+
+    def _elsewhere(self, topic: str, index: int) -> BrokerError:
+        placed = self._catalog.cluster.find_partition(PartitionId(self._catalog.topic(topic).id, index))
+        if placed is None or placed.leader == NO_LEADER:
+            replicas = [] if placed is None else list(placed.replicas)
+            return LeaderNotAvailable(
+                f"{topic}-{index} has no leader at the moment: none of its brokers {replicas} is running"
+            )
+        if placed.leader == self._identity.node_id:
+            return LeaderNotAvailable(f"{topic}-{index}: this broker is not an active member of the cluster")
+        return NotLeader(
+            f"{topic}-{index} is led by broker {placed.leader}",
+            leader_id=placed.leader,
+            leader_epoch=placed.leader_epoch,
+        )
+
+    # -- reconcile with the catalog
+
+    def open_topic(self, topic: Topic) -> Sliced[None]:
+        """Configure, open and grow the partitions of a topic. Those of a new topic become visible together."""
+        config = self._catalog.config(topic.name)
+        known = self._by_topic.get(topic.name, [])
+        partitions = list(known)
+        for partition in partitions:
+            if partition is not None:
+                partition.configure(config)
+            yield 1
+        for index in range(len(partitions), topic.partition_count):
+            placed = self._placed(topic, index)
+            is_held = self._is_held(placed)
+            partitions.append(self._open(topic, index, config) if is_held else None)
+            yield OPENING_UNITS if is_held else 1
+        self._by_topic[topic.name] = partitions
+        for partition in partitions[len(known) :]:
+            if partition is not None:
+                self._assume_role(partition)
+
+    def place(self, placed: PartitionReplicas) -> Sliced[None]:
+        """A partition was placed or changed: open, lead, follow or close it."""
+        topic = self._catalog.find_by_id(placed.topic_id)
+        partitions = [] if topic is None else self._by_topic.get(topic.name, [])
+        if topic is None or placed.partition >= len(partitions):
+            return  # `open_topic` looks at the placement itself
+        partition = partitions[placed.partition]
+        if partition is None and self._is_held(placed):
+            config = self._catalog.config(topic.name)
+            partition = partitions[placed.partition] = self._open(topic, placed.partition, config)
+            yield OPENING_UNITS
+            self._syncs.spawn(partition.sync_recovered())
+        if partition is None:
+            return
+        if self._is_held(placed):
+            self._assume_role(partition)
+            yield ROLE_UNITS
+        else:
+            partitions[placed.partition] = None
+            self._drop(partition, NotLeader(f"{partition} was moved to brokers {list(placed.replicas)}"))
+            self._remove_directory(partition.log.directory)
+            yield CLOSING_UNITS
+
+    def set_active(self, *, is_active: bool) -> None:
+        """Begin or cease to lead what the catalog assigns to this node. Ceasing takes effect before this returns."""
+        self.is_active = is_active
+        for partition in self.all():
+            self._assume_role(partition)
+
+    def _placed(self, topic: Topic, index: int) -> PartitionReplicas | None:
+        return self._catalog.cluster.find_partition(PartitionId(topic.id, index))
+
+    def _is_held(self, placed: PartitionReplicas | None) -> bool:
+        if placed is None:
+            return not self._catalog.cluster.has_brokers
+        return self._identity.node_id in placed.replicas
+
+    def _assume_role(self, partition: Partition) -> None:
+        """Lead or follow as the catalog says; nothing happens if that is the case already."""
+        placed = self._catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
+        was_leader, earlier_epoch = partition.is_leader, partition.leader_epoch
+        if placed is None:
+            if not was_leader:
+                partition.lead(self._single_epoch(partition.log))
+        elif self.is_active and placed.leader == self._identity.node_id:
+            if not was_leader or placed.leader_epoch > earlier_epoch:
+                partition.lead(placed.leader_epoch)
+        elif was_leader or placed.leader_epoch > earlier_epoch:
+            partition.follow(max(placed.leader_epoch, earlier_epoch))
+        if (partition.is_leader, partition.leader_epoch) != (was_leader, earlier_epoch):
+            self._on_role(partition)
+
+    def _single_epoch(self, log: Log) -> int:
+        """The leader epoch in which a single node leads a partition from now on.
+
+        It is above every epoch of a run that ended without a clean shutdown, and durable before the first append,
+        because the run epoch is. A log with a higher epoch was written under another identity file; its epochs must
+        not go back.
+        """
+        run_epoch, latest = self._identity.run_epoch, log.epochs.latest
+        return run_epoch if latest <= run_epoch else latest + 1
+
+    # -- open and close
+
+    def _open(self, topic: Topic, index: int, config: TopicConfig) -> Partition:
+        directory = f"{TOPICS_DIRECTORY}/{topic.id.hex()}/{index}"
+        limits = LogLimits(config.segment_bytes, config.segment_ms, config.index_interval_bytes)
+        failure: BrokerError | None = None
+        try:
+            log = open_log(
+                self._runtime.files,
+                directory,
+                limits,
+                recovery_offset=self._recovery_points.get(directory, 0),
+                now_ms=self._runtime.clock.now_ms(),
+                report=partial(logger.warning, "%s: %s", f"{topic.name}-{index}"),
+            )
+        except BrokerError as error:
+            failure, log = error, Log(self._runtime.files, directory, limits)
+        partition = Partition(topic, index, log, config, self._runtime)
+        if failure is not None:
+            partition.fail(failure)
+            if failure.retriable:
+                asyncio.get_running_loop().call_later(REOPEN_S, self._reopen, topic, partition)
+        return partition
+
+    def _reopen(self, topic: Topic, failed: Partition) -> None:
+        """Retry to open a partition that failed for lack of descriptors or disk space."""
+        partitions = self._by_topic.get(topic.name, [])
+        if failed not in partitions or topic.id != self._catalog.topic(topic.name).id:
+            return
+        partitions[failed.index] = partition = self._open(topic, failed.index, failed.config)
+        self._assume_role(partition)
+        if partition.failure is None:
+            logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
+            partition.start_sync()
+
+    async def sync_recovered(self) -> None:
+        """Sync what recovery found in all partitions, before it becomes readable."""
+        await asyncio.gather(*(partition.sync_recovered() for partition in self.all()))
+
+    def drop_topic(self, name: str) -> Sliced[None]:
+        """Close the partitions of a deleted topic and remove its directory."""
+        error = UnknownTopic(f"topic {name!r} was deleted")
+        dropped = [one for one in self._by_topic.pop(name, ()) if one is not None]
+        for partition in dropped:
+            self._drop(partition, error)
+            yield CLOSING_UNITS
+        if dropped:
+            self._remove_directory(dropped[0].log.directory.rpartition("/")[0])
+
+    def _drop(self, partition: Partition, error: BrokerError) -> None:
+        self._recovery_points.pop(partition.log.directory, None)
+        was_leader = partition.is_leader
+        partition.close(error)
+        partition.is_leader = False
+        if was_leader:
+            self._on_role(partition)
+
+    def remove_leftovers(self, removed: set[bytes]) -> None:
+        """Finish interrupted deletions. A directory that the catalog does not know is not deleted: it may be the only
+        copy of a topic."""
+        known = {topic.id.hex() for topic in self._catalog.topics}
+        leftovers = {topic_id.hex() for topic_id in removed} - known
+        for name in self._runtime.files.names(TOPICS_DIRECTORY):
+            if name in leftovers:
+                logger.info("removing the directory of a deleted topic", extra={"directory": name})
+                self._remove_directory(f"{TOPICS_DIRECTORY}/{name}")
+            elif name not in known:
+                logger.error(
+                    "directory belongs to no known topic; not deleting it", extra={"directory": name}
+                )
+
+    def _remove_directory(self, directory: str) -> None:
+        def removed(outcome: BaseException | None) -> None:
+            if outcome is not None:
+                logger.error(
+                    "cannot remove the directory of a deleted topic; the next start retries: %s",
+                    outcome,
+                    extra={"directory": directory},
+                )
+
+        self._runtime.workers.submit(partial(self._runtime.files.remove_dir, directory), removed)
+
+    async def stop(self) -> bool:
+        """Flush and close every partition, and note the recovery points; False if that failed for any."""
+        await self._syncs.stop()
+        partitions = self.all()
+        settled = await asyncio.gather(*(partition.settle() for partition in partitions))
+        for partition, is_settled in zip(partitions, settled, strict=True):
+            directory = partition.log.directory
+            # Without a recovery point, the next start would take a directory that was lost for an empty partition.
+            if is_settled or not self._runtime.files.names(directory):
+                self._recovery_points[directory] = partition.recovery_point
+            partition.close(NotLeader("the broker is stopping"))
+        return all(settled)
+

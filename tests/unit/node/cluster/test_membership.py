@@ -1,0 +1,155 @@
+"""Brokers that join, fall silent, come back and leave: who leads what, and who is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cluster_nodes import ClusterNodes, on_a_cluster, until
+from penstock.core.errors import DuplicateBroker, LeaderNotAvailable, NotLeader, WrongCluster
+from penstock.core.machines.cluster.values import NO_LEADER
+from penstock.node.broker import start_broker
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.settings import Settings
+from sim.metadata_model import ModelMetadataLog
+
+
+def leaders(nodes: ClusterNodes, topic: str = "t") -> list[int]:
+    """The leaders of a topic's partitions as broker 1 knows them."""
+    return [one.leader for one in nodes.placed(1, topic)]
+
+
+def test_partitions_are_spread_and_led_where_they_are_placed() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(2, "t", 6)
+        await nodes.converged()
+        assert sorted(leaders(nodes)) == [1, 1, 2, 2, 3, 3]
+        for index, leader in enumerate(leaders(nodes)):
+            for broker_id, broker in nodes.brokers.items():
+                if broker_id == leader:
+                    assert broker.partition("t", index).is_leader
+                else:
+                    with pytest.raises(NotLeader, match=f"broker {leader}") as refused:
+                        broker.partition("t", index)
+                    assert refused.value.leader_id == leader and refused.value.leader_epoch >= 0
+
+    on_a_cluster(play)
+
+
+def test_one_broker_is_the_controller_and_another_takes_over() -> None:
+    def holder(nodes: ClusterNodes) -> int:
+        """The controller, if all brokers agree."""
+        found = {one.controller_id for one in nodes.brokers.values()}
+        return found.pop() if len(found) == 1 else -1
+
+    async def play(nodes: ClusterNodes) -> None:
+        await until(lambda: holder(nodes) != -1)
+        first = holder(nodes)
+        assert [one.is_controller for one in nodes.brokers.values()].count(True) == 1
+        await nodes.stop(first)
+        await until(lambda: holder(nodes) not in (-1, first))
+        await nodes.start(first)
+        await until(lambda: holder(nodes) != -1)
+        assert holder(nodes) != first, "it does not take the role back"
+
+    on_a_cluster(play)
+
+
+def test_partitions_of_a_killed_broker_have_no_leader_until_it_is_back_with_its_records() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.converged()
+        index = leaders(nodes).index(3)
+        epoch = nodes.placed(1, "t")[index].leader_epoch
+        nodes.kill(3)
+        nodes.expire(3)
+        await until(lambda: leaders(nodes)[index] == NO_LEADER)
+        with pytest.raises(LeaderNotAvailable):
+            nodes.brokers[1].partition("t", index)
+        assert sorted(one for one in leaders(nodes) if one != NO_LEADER) == [1, 2], "the others go on"
+        await nodes.start(3)
+        await nodes.converged()
+        assert leaders(nodes)[index] == 3 and nodes.placed(1, "t")[index].leader_epoch > epoch
+        assert nodes.brokers[3].partition("t", index).leader_epoch == nodes.placed(1, "t")[index].leader_epoch
+
+    on_a_cluster(play)
+
+
+def test_a_broker_that_is_back_before_its_session_expired_waits_and_fences_its_predecessor() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.converged()
+        nodes.kill(2)
+        asyncio.get_running_loop().call_later(5.0, nodes.expire, 2)
+        await nodes.start(2)
+        await nodes.converged()
+        assert sorted(leaders(nodes)) == [1, 2, 3]
+
+    on_a_cluster(play)
+
+
+def test_a_broker_without_a_session_leads_nothing_and_joins_again() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.converged()
+        broker, index = nodes.brokers[2], leaders(nodes).index(2)
+        partition = broker.partition("t", index)
+        nodes.expire(2)
+        await until(lambda: not partition.is_leader)
+        with pytest.raises((LeaderNotAvailable, NotLeader)):
+            broker.partition("t", index)
+        await until(lambda: partition.is_leader)
+        await nodes.converged()
+        assert leaders(nodes)[index] == 2
+        assert broker.membership is not None and broker.membership.is_active
+
+    on_a_cluster(play)
+
+
+def test_a_second_process_of_the_same_id_is_refused() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        twin = ClusterNodes(nodes._loop, nodes.store)
+        with pytest.raises(DuplicateBroker, match="--node-id"):
+            await twin.start(1)
+
+    on_a_cluster(play, brokers=1)
+
+
+def test_a_clean_stop_fences_at_once_and_a_clean_start_leads_again() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.stop(3)
+        await nodes.converged()
+        assert leaders(nodes).count(NO_LEADER) == 1
+        assert nodes.brokers[1].catalog.cluster.is_fenced(3)
+        await nodes.start(3)
+        await nodes.converged()
+        assert sorted(leaders(nodes)) == [1, 2, 3]
+
+    on_a_cluster(play)
+
+
+def test_a_directory_of_another_kind_or_cluster_is_refused() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        machine = nodes._machines[2]
+        await nodes.stop(2)
+
+        async def open_shared(cluster_id: str, seen_index: int) -> ModelMetadataLog:
+            log = ModelMetadataLog(nodes.store)
+            log.cluster_id = "another"
+            return log
+
+        async def start_wrongly(shared: bool) -> None:
+            runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers)
+            await start_broker(
+                Settings(data_dir="data", node_id=2), runtime, open_shared if shared else None
+            )
+
+        with pytest.raises(WrongCluster, match="--metadata and --data-dir"):
+            await machine.boot(lambda _: start_wrongly(True))
+        with pytest.raises(WrongCluster, match="start it with --metadata or --cluster"):
+            await machine.boot(lambda _: start_wrongly(False))
+        await nodes.start(2)
+
+    on_a_cluster(play)
