@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
 
+from penstock.node.cluster.cluster_settings import ClusterSettings
 from penstock.node.connections.connection_settings import ConnectionSettings
 from penstock.node.connections.server_settings import ServerSettings
 from penstock.node.coordinators.group_settings import GroupSettings
@@ -28,6 +29,7 @@ class Settings(
     GroupSettings,
     TopicDefaults,
     StorageSettings,
+    ClusterSettings,
     ServerSettings,
 ):
     """The settings of one node. Bases are listed in reverse: dataclass fields come in reverse order of the bases.
@@ -38,6 +40,7 @@ class Settings(
 
 SECTIONS = {
     "server": "Addresses and identity",
+    "cluster": "The cluster of this broker",
     "storage": "The log on disk",
     "topics": "Topics",
     "groups": "Consumer groups and their offsets",

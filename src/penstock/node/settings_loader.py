@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.node.definitions.values import read_value
+from penstock.core.errors import InvalidConfig
+from penstock.core.model import Storage
+from penstock.node.definitions.definition import SettingDefinition, SettingKind
+from penstock.node.definitions.values import read_value, without_login
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
 from penstock.node.settings_file import GROUPS, NOT_HERE, FileEntry, UnreadableFile, read_pairs, snake_case
 
@@ -145,11 +148,16 @@ class _Merge:
             return
         try:
             self.values[name] = read_value(definition, raw)
+        except InvalidConfig as error:
+            self.problems.append(Problem(where, key, str(error)))
+            return
         except ValueError:
             hint = ""
             if definition.choices is not None and isinstance(raw, str):
                 hint = _hint(raw.lower(), [member.value for member in definition.choices])
-            self.problems.append(Problem(where, key, f"{_found(raw)}; allowed: {definition.allowed}{hint}"))
+            self.problems.append(
+                Problem(where, key, f"{_found_value(definition, raw)}; allowed: {definition.allowed}{hint}")
+            )
             return
         self.sources[name] = source
 
@@ -158,6 +166,11 @@ def _found(raw: object) -> str:
     if raw is None:
         return "found nothing"
     return f"found {'on' if raw is True else 'off' if raw is False else repr(raw)}"
+
+
+def _found_value(definition: SettingDefinition, raw: object) -> str:
+    is_url = definition.kind is SettingKind.URL and isinstance(raw, str)
+    return _found(without_login(str(raw)) if is_url else raw)
 
 
 def _unknown_in_file(written: FileEntry) -> str:
@@ -181,7 +194,17 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 
 def _contradictions(settings: Settings, sources: Mapping[str, str]) -> Iterable[Problem]:
-    """Problems with pairs of settings of which the first must be at least as large as the second."""
+    """Problems with pairs of settings."""
+    if settings.cluster is not None:
+        if settings.metadata is not None:
+            what = (
+                f"is set ({sources['cluster']}), and so is metadata ({sources['metadata']}); set one of them"
+            )
+            yield Problem("settings", "cluster", what)
+        if settings.storage is Storage.MEMORY:
+            yield Problem(
+                "settings", "cluster", "needs storage: disk, because etcd stores the cluster's metadata there"
+            )
     for larger, smaller in (
         ("frame_bytes_max", "message_bytes_max"),
         ("inflight_bytes_max", "frame_bytes_max"),

@@ -14,7 +14,7 @@ from penstock.node.settings import DEFINITIONS, SECTIONS, Settings
 def test_definition(definition: SettingDefinition) -> None:
     assert definition.section in SECTIONS
     assert definition.meaning.endswith(".")
-    assert read_value(definition, plain_value(definition.default)) == definition.default
+    assert read_value(definition, plain_value(definition, definition.default)) == definition.default
     assert read_value(definition, show_value(definition, definition.default)) == definition.default
     if definition.kind in (SettingKind.BYTES, SettingKind.MS):
         unit = {SettingKind.BYTES: "bytes", SettingKind.MS: "ms"}[definition.kind]

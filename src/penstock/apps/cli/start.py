@@ -21,6 +21,7 @@ from penstock.node.settings_loader import LoadedSettings, SettingsError, load_se
 _METAVARS = {
     SettingKind.HOST: "HOST",
     SettingKind.TEXT: "DIR",
+    SettingKind.URL: "URL",
     SettingKind.PORT: "PORT|off",
     SettingKind.COUNT: "N",
     SettingKind.BYTES: "SIZE",
@@ -44,8 +45,9 @@ class SettingOption(click.Option):
                 [definition.flag], metavar=metavar, help=text, shell_complete=self.complete_choice
             )
         else:
-            path = click.Path() if definition.kind is SettingKind.TEXT else None
-            super().__init__([definition.flag], type=path, metavar=_METAVARS[definition.kind], help=text)
+            path = click.Path() if definition.kind is SettingKind.TEXT and not definition.metavar else None
+            metavar = definition.metavar or _METAVARS[definition.kind]
+            super().__init__([definition.flag], type=path, metavar=metavar, help=text)
 
     def complete_choice(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         assert self.definition.choices is not None

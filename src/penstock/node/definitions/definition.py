@@ -3,6 +3,7 @@ settings."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from enum import Enum, StrEnum
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ class SettingKind(Enum):
     """The type of a setting's value, which decides how it is parsed and shown."""
 
     TEXT = "text"
+    URL = "url"
     HOST = "host"
     PORT = "port"
     COUNT = "count"
@@ -43,6 +45,10 @@ class SettingDefinition(NamedTuple):
     """Alternative keys in files, in snake case; `storage.dir` is accepted inside `storage:` only."""
     kafka: str | None = None
     may_be_empty: bool = False
+    check: Callable[[str], object] | None = None
+    """Parses a text further. Raises InvalidConfig, whose message is shown and repeats no password."""
+    metavar: str = ""
+    """What the help of a flag shows instead of the kind's word."""
 
     @property
     def unit(self) -> str:
@@ -54,6 +60,10 @@ class SettingDefinition(NamedTuple):
         """Who owns the setting. A topic default belongs to the cluster: the node only contributes its value at
         start."""
         return TOPIC_DEFAULT if self.kafka in BROKER_SETTINGS else NODE
+
+    @property
+    def may_be_off(self) -> bool:
+        return self.kind is SettingKind.PORT or self.default is None
 
     @property
     def flag(self) -> str:
@@ -70,8 +80,9 @@ class SettingDefinition(NamedTuple):
             return " or ".join(member.value for member in self.choices)
         if self.kind is SettingKind.SWITCH:
             return "on or off"
-        if self.kind is SettingKind.TEXT:
-            return "printable text" + ("" if self.may_be_empty else ", not empty")
+        if self.kind in (SettingKind.TEXT, SettingKind.URL):
+            noun = "a URL" if self.kind is SettingKind.URL else "printable text"
+            return noun + ("" if self.may_be_empty else ", or off" if self.may_be_off else ", not empty")
         if self.kind is SettingKind.HOST:
             return "a host name or address without a port" + (", or nothing" if self.may_be_empty else "")
         if self.kind is SettingKind.PORT:

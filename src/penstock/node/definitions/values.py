@@ -19,22 +19,23 @@ _SWITCH_VALUES = {
     "0": False,
 }
 OFF = "off"
-"""The value of a disabled port; YAML parses the bare word as a boolean."""
+"""The value of a setting that is not set or a port that is disabled; YAML parses the bare word as a boolean."""
+_LOGIN = re.compile(r"(?<=://).*@")
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
 
 def read_value(definition: SettingDefinition, raw: object) -> Any:
-    """Parse a value from a file, a variable or a flag. Raises ValueError."""
+    """Parse a value from a file, a variable or a flag. Raises ValueError, or InvalidConfig with a message of its own."""
     if definition.choices is not None:
         return definition.choices(_text(raw).strip().lower())
     if definition.kind is SettingKind.SWITCH:
         return _switch(raw)
-    if definition.kind is SettingKind.TEXT:
-        return _printable(raw, definition.may_be_empty)
+    if definition.may_be_off and _is_off(raw):
+        return None
+    if definition.kind in (SettingKind.TEXT, SettingKind.URL):
+        return _checked(definition, _printable(raw, definition.may_be_empty))
     if definition.kind is SettingKind.HOST:
         return _host(raw, definition.may_be_empty)
-    if definition.kind is SettingKind.PORT and _is_off(raw):
-        return None
     return _within(definition, _number(definition.kind, raw))
 
 
@@ -42,8 +43,10 @@ def show_value(definition: SettingDefinition, value: Any) -> str:
     """Format a value for people: `1 GiB`, `7 d`, `on`."""
     if definition.special is not None and value == definition.special:
         return str(value)
-    if definition.kind is SettingKind.PORT and value is None:
+    if value is None:
         return OFF
+    if definition.kind is SettingKind.URL:
+        return without_login(value)
     if definition.kind is SettingKind.BYTES:
         return show_bytes(value)
     if definition.kind is SettingKind.MS:
@@ -53,11 +56,16 @@ def show_value(definition: SettingDefinition, value: Any) -> str:
     return str(value)
 
 
-def plain_value(value: Any) -> str | int | bool:
+def plain_value(definition: SettingDefinition, value: Any) -> str | int | bool:
     """Format a value for JSON."""
-    if value is None:
-        return OFF
+    if value is None or definition.kind is SettingKind.URL:
+        return show_value(definition, value)
     return value if isinstance(value, bool | int) else str(value)
+
+
+def without_login(url: str) -> str:
+    """`etcd://user:password@host` → `etcd://***@host`, for everything that people see."""
+    return _LOGIN.sub("***@", url)
 
 
 def _text(raw: object) -> str:
@@ -70,6 +78,12 @@ def _printable(raw: object, may_be_empty: bool) -> str:
     text = _text(raw)
     if not text.isprintable() or not (text.strip() or may_be_empty):
         raise ValueError("empty or not printable")
+    return text
+
+
+def _checked(definition: SettingDefinition, text: str) -> str:
+    if definition.check is not None:
+        definition.check(text)
     return text
 
 

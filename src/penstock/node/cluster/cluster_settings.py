@@ -1,0 +1,63 @@
+"""Settings of the node's place in a cluster. `node/settings` assembles the sections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.node.definitions.definition import SettingKind, define_setting, duration_setting
+
+
+def _check_metadata(url: str) -> None:
+    # Imported on use: a broker without a cluster parses no URL.
+    from penstock.node.cluster.metadata_target import parse_metadata_url
+
+    parse_metadata_url(url)
+
+
+def _check_cluster(text: str) -> None:
+    from penstock.node.cluster.members import parse_members
+
+    parse_members(text)
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class ClusterSettings:
+    """Where the cluster's metadata is, and what this broker says about itself."""
+
+    metadata: str | None = define_setting(
+        SettingKind.URL,
+        "cluster",
+        None,
+        "Metadata store that the brokers of a cluster share: etcd://host:2379,host2:2379 or"
+        " coordinator://127.0.0.1:PORT?secret=FILE; off: a file of this broker, which is then alone.",
+        check=_check_metadata,
+        metavar="URL|off",
+    )
+    cluster: str | None = define_setting(
+        SettingKind.TEXT,
+        "cluster",
+        None,
+        "Members of the metadata store, such as 1@hostA,2@hostB,3@hostC: this broker, whose node_id must be in the"
+        " list, runs one of them (the program etcd) and uses it instead of --metadata.",
+        check=_check_cluster,
+        metavar="ID@HOST,…|off",
+        aliases=("cluster.members",),
+    )
+    rack: str = define_setting(
+        SettingKind.TEXT,
+        "cluster",
+        "",
+        "Failure domain of this broker: replicas are spread over racks; empty: this machine.",
+        may_be_empty=True,
+        metavar="NAME",
+    )
+    session_ms: int = duration_setting(
+        "cluster",
+        6_000,
+        "Time after which a broker that is silent counts as failed and loses its partitions. `cluster up` and"
+        " `start --cores` set it for all brokers.",
+        low=1_000,
+        high=600_000,
+        aliases=("cluster.session_timeout",),
+        kafka="broker.session.timeout.ms",
+    )
