@@ -124,7 +124,7 @@ def decide_unregister(cluster: ClusterState, broker_id: int) -> list[ClusterEven
     held = cluster.held_by(broker_id)
     if held:
         raise InvalidRequest(
-            f"broker {broker_id} holds replicas of {len(held)} partitions, the first being partition"
-            f" {held[0].partition} of topic {held[0].topic_id.hex()}: drain it before it is unregistered"
+            f"broker {broker_id} holds replicas of {len(held)} partitions, the first being {held[0].place}: drain it"
+            " before it is unregistered"
         )
     return [BrokerRemoved(broker_id)]

@@ -64,7 +64,7 @@ def decide_change_isr(
 def decide_elect(cluster: ClusterState, partition: PartitionId, kind: ElectionKind) -> list[ClusterEvent]:
     """Elect the preferred replica, or, if the partition has no leader, any replica: records may be lost then."""
     present = cluster.partition(partition)
-    place, preferred = _place(present), present.target[0]
+    place, preferred = present.place, present.target[0]
     if kind is ElectionKind.UNCLEAN and present.leader != NO_LEADER:
         raise ElectionNotNeeded(f"{place}: broker {present.leader} leads it")
     if kind is ElectionKind.PREFERRED and present.leader == preferred:
@@ -114,7 +114,7 @@ def decide_clear_elr(cluster: ClusterState, topic_id: bytes, isr_size_min: int) 
 
 
 def _check_epochs(present: PartitionReplicas, sender: int, wanted: IsrChange) -> None:
-    place = _place(present)
+    place = present.place
     if wanted.leader_epoch > present.leader_epoch or wanted.partition_epoch > present.partition_epoch:
         raise NotController(f"{place}: the leader knows a later state than this one; retry")
     if wanted.leader_epoch < present.leader_epoch:
@@ -131,7 +131,7 @@ def _check_epochs(present: PartitionReplicas, sender: int, wanted: IsrChange) ->
 
 
 def _check_members(present: PartitionReplicas, wanted: IsrChange) -> None:
-    place, members = _place(present), [one.broker_id for one in wanted.isr]
+    place, members = present.place, [one.broker_id for one in wanted.isr]
     if len(set(members)) != len(members) or not set(members) <= set(present.replicas):
         raise InvalidRequest(f"{place}: ISR {members} is not a subset of the replicas {present.replicas}")
     if present.leader not in members:
@@ -149,14 +149,10 @@ def _check_eligible(cluster: ClusterState, present: PartitionReplicas, wanted: I
         found = cluster.find_broker(broker_id)
         if found is None or not cluster.can_lead(broker_id):
             raise IneligibleReplica(
-                f"{_place(present)}: broker {broker_id} cannot join the ISR: it is fenced or stopping"
+                f"{present.place}: broker {broker_id} cannot join the ISR: it is fenced or stopping"
             )
         if epoch != found.epoch:
             raise IneligibleReplica(
-                f"{_place(present)}: broker {broker_id} fetched in epoch {epoch}, but registered again since:"
+                f"{present.place}: broker {broker_id} fetched in epoch {epoch}, but registered again since:"
                 f" its epoch is {found.epoch}"
             )
-
-
-def _place(partition: PartitionReplicas) -> str:
-    return f"partition {partition.partition} of topic {partition.topic_id.hex()}"

@@ -31,7 +31,7 @@ def decide_cancel(cluster: ClusterState, partition: PartitionId) -> list[Cluster
     """Go back to the replicas before the reassignment in progress."""
     present = cluster.partition(partition)
     if not present.is_moving:
-        raise NoReassignment(f"{_place(present)} has no reassignment in progress")
+        raise NoReassignment(f"{present.place} has no reassignment in progress")
     return _move(cluster, present, present.originals)
 
 
@@ -57,7 +57,7 @@ def _check_data(before: PartitionReplicas, after: PartitionReplicas) -> None:
     had_data, has_data = before.isr or before.elr, after.isr or after.elr
     if (had_data and not has_data) or (before.leader != NO_LEADER and after.leader == NO_LEADER):
         raise InvalidAssignment(
-            f"{_place(before)}: none of the brokers {list(after.replicas)} can lead it now, it would need an unclean"
+            f"{before.place}: none of the brokers {list(after.replicas)} can lead it now, it would need an unclean"
             f" election; start one of them, or let the reassignment to {list(before.target)} complete"
         )
 
@@ -84,7 +84,3 @@ def drain_moves(cluster: ClusterState, broker_id: int) -> list[ReplicaMove]:
 def _startable(cluster: ClusterState, moves: Sequence[ReplicaMove]) -> list[ReplicaMove]:
     """A partition that moves already is left alone until it has arrived: else it would be copied for nothing."""
     return [move for move in moves if not cluster.partition(move.partition).is_moving]
-
-
-def _place(partition: PartitionReplicas) -> str:
-    return f"partition {partition.partition} of topic {partition.topic_id.hex()}"

@@ -58,6 +58,11 @@ class PartitionReplicas(NamedTuple):
         return PartitionId(self.topic_id, self.partition)
 
     @property
+    def place(self) -> str:
+        """The partition as errors name it."""
+        return f"partition {self.partition} of topic {self.topic_id.hex()}"
+
+    @property
     def target(self) -> tuple[int, ...]:
         """The replicas after the reassignment in progress; without one, the replicas."""
         return tuple(one for one in self.replicas if one not in self.removing)
