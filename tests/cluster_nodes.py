@@ -95,14 +95,14 @@ class ClusterNodes:
         found = catalog.find(topic)
         count = 0 if found is None else found.partition_count
         return [
-            catalog.cluster.partition(PartitionId(found.id, index)) for index in range(count) if found is not None
+            catalog.cluster.partition(PartitionId(found.id, index))
+            for index in range(count)
+            if found is not None
         ]
 
     async def converged(self) -> None:
         """Wait until every broker has applied everything."""
-        await until(
-            lambda: all(one.metadata_end == self.store.end_index for one in self.brokers.values())
-        )
+        await until(lambda: all(one.metadata_end == self.store.end_index for one in self.brokers.values()))
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -112,7 +112,9 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(POLL_S)
 
 
-def on_a_cluster(play: Callable[[ClusterNodes], Coroutine[Any, Any, None]], brokers: int = 3, seed: int = 1) -> None:
+def on_a_cluster(
+    play: Callable[[ClusterNodes], Coroutine[Any, Any, None]], brokers: int = 3, seed: int = 1
+) -> None:
     """Run one scene on a fresh cluster with the brokers 1 to n."""
 
     async def main(loop: SimLoop) -> None:

@@ -18,7 +18,8 @@ from penstock.apps.ready import ReadyInfo, StartError
 from penstock.core.errors import BrokerError
 from penstock.core.model import Storage
 from penstock.core.ports import Files
-from penstock.node.broker import OWN_NAMES, start_broker
+from penstock.node.broker import OWN_NAMES, Broker, start_broker
+from penstock.node.cluster.metadata_log import OpenSharedLog
 from penstock.node.connections.addresses import Address, advertised_address
 from penstock.node.runtime.clock import SystemClock, SystemRng
 from penstock.node.runtime.disk import DiskFiles
@@ -32,6 +33,7 @@ logger = logging.getLogger("penstock.serve")
 _SPARE_FILES = 64
 """Descriptors for everything except log files and connections: listeners, the reserve, threads, temporary files."""
 
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _LOG_FILES_MIN = 16
 _DESCRIPTORS_PER_CONNECTION = 2
 """The socket, and the log file being sent over it."""
@@ -108,14 +110,16 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
     )
     gc.freeze()  # imported modules stay alive: `settle_memory` need not search them for garbage
     gc.disable()  # objects created by recovery stay alive; `settle_memory` enables it again
+    runtime = Runtime(SystemClock(), SystemRng(), files, workers, boot_id=_boot_id())
     try:
-        broker = await start_broker(settings, Runtime(SystemClock(), SystemRng(), files, workers))
+        broker = await start_broker(settings, runtime, _shared_log(settings, runtime))
     except BrokerError as error:
         raise StartError(f"Cannot start from {settings.data_dir}: {error}") from error
     doorways = Doorways(broker)
     try:
         bound = await doorways.open()
         advertised = advertised_address(settings, bound[KAFKA].port)
+        await _join(broker, bound, advertised)
         await doorways.serve(advertised)
         settle_memory()
         on_ready(_ready_info(settings, bound, advertised))
@@ -127,6 +131,32 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
         workers.close()
     logger.info("stopped cleanly" if is_clean else "stopped; the next start must recover the logs")
     return 0
+
+
+def _shared_log(settings: Settings, runtime: Runtime) -> OpenSharedLog | None:
+    if settings.metadata is None:
+        return None
+    from penstock.node.cluster.shared_log import shared_log_opener  # a single broker needs none of it
+
+    return shared_log_opener(settings, runtime, settings.node_id)
+
+
+async def _join(broker: Broker, bound: dict[str, Address], advertised: Address) -> None:
+    """Take part in the cluster. Every door is advertised at the host of the Kafka door."""
+    listeners = {name: Address(advertised.host, address.port) for name, address in bound.items()}
+    listeners[KAFKA] = advertised
+    try:
+        await broker.join(listeners)
+    except BrokerError as error:
+        raise StartError(f"Cannot join the cluster: {error}") from error
+
+
+def _boot_id() -> str:
+    """Identifies this run of the operating system; empty where it has no such id."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def _ready_info(settings: Settings, bound: dict[str, Address], advertised: Address) -> ReadyInfo:

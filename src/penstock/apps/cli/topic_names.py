@@ -7,8 +7,8 @@ from pathlib import Path
 from penstock.core.errors import BrokerError
 from penstock.core.log.inspect import dump
 from penstock.core.machines.catalog.events import TopicSaved, decode
-from penstock.node.replicas.partition_table import TOPICS_DIRECTORY
 from penstock.node.cluster.metadata_file import DIRECTORY as METADATA_DIRECTORY
+from penstock.node.replicas.partition_table import TOPICS_DIRECTORY
 from penstock.node.runtime.disk import DiskFiles
 
 OPEN_FILES_MAX = 16

@@ -193,7 +193,9 @@ class Membership:
         if self._session.is_alive:
             logger.warning("this broker was fenced although its session is alive; it asks to be unfenced")
         else:
-            logger.warning("the session of this broker has ended: it serves no partition until it has joined again")
+            logger.warning(
+                "the session of this broker has ended: it serves no partition until it has joined again"
+            )
         pause_s = RETRY_S_MIN
         while not self._is_active:
             try:

@@ -279,4 +279,3 @@ class PartitionTable:
                 self._recovery_points[directory] = partition.recovery_point
             partition.close(NotLeader("the broker is stopping"))
         return all(settled)
-

@@ -16,7 +16,6 @@ from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.changes import Changes
 from penstock.node.waist.routes import Routes
 
-
 KAFKA = "kafka"
 """The name of the Kafka listener in a broker's registration."""
 
@@ -82,7 +81,9 @@ class ClusterVerbs:
     def describe(self, session: Session) -> ClusterDescription:
         """No permission required: every client needs to know where to connect."""
         cluster_id, brokers = self._broker.identity.cluster_id, self._broker.catalog.cluster.brokers
-        endpoints = [BrokerEndpoint(one.broker_id, *one.listeners[KAFKA]) for one in brokers if not one.is_fenced]
+        endpoints = [
+            BrokerEndpoint(one.broker_id, *one.listeners[KAFKA]) for one in brokers if not one.is_fenced
+        ]
         return ClusterDescription(cluster_id, self._broker.controller_id, endpoints or [self.endpoint])
 
     @property

@@ -25,8 +25,8 @@ from penstock.core.machines.catalog.config_changes import ConfigChange as Config
 from penstock.core.machines.catalog.config_changes import ConfigOp as ConfigOp
 from penstock.core.machines.catalog.events import Event, TopicSaved
 from penstock.core.machines.catalog.events import Topic as Topic
-from penstock.core.model import TopicRef
 from penstock.core.machines.cluster.values import NO_LEADER
+from penstock.core.model import TopicRef
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.replicas.admission import REPLICAS
@@ -393,9 +393,7 @@ class TopicVerbs:
             ]
             leader_id = NO_LEADER if one.leader in offline else one.leader
             isr = [broker_id for broker_id in one.isr if broker_id not in offline]
-            yield PartitionState(
-                one.partition, leader_id, one.leader_epoch, list(one.replicas), isr, offline
-            )
+            yield PartitionState(one.partition, leader_id, one.leader_epoch, list(one.replicas), isr, offline)
 
     def details(self, session: Session, topic: str) -> Iterator[PartitionDetail]:
         """Offsets and sizes of a topic's partitions."""

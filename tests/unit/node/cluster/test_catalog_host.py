@@ -10,7 +10,6 @@ import pytest
 
 from manual_ports import Hand, PromptWorkers, run, turns
 from penstock.core.errors import (
-    Fenced,
     MetadataUnavailable,
     NotLeader,
     Offline,

@@ -142,9 +142,7 @@ def test_a_directory_of_another_kind_or_cluster_is_refused() -> None:
 
         async def start_wrongly(shared: bool) -> None:
             runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers)
-            await start_broker(
-                Settings(data_dir="data", node_id=2), runtime, open_shared if shared else None
-            )
+            await start_broker(Settings(data_dir="data", node_id=2), runtime, open_shared if shared else None)
 
         with pytest.raises(WrongCluster, match="--metadata and --data-dir"):
             await machine.boot(lambda _: start_wrongly(True))
