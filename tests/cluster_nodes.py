@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from penstock.core.errors import BrokerError
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import Address, PartitionId
 from penstock.node.broker import Broker, start_broker
@@ -57,7 +58,7 @@ class ClusterNodes:
                 settings = Settings(data_dir="data", node_id=broker_id)
                 broker = await start_broker(settings, runtime, open_shared)
                 await broker.join({"kafka": Address(f"node-{broker_id}", 9092)})
-            except Exception as error:
+            except BrokerError as error:
                 ready.set_exception(error)
                 return
             self.brokers[broker_id] = broker

@@ -307,12 +307,21 @@ class MetadataTooLarge(Refused):
 
 
 class NotLeader(NotNow):
-    """This broker does not lead the partition. `leader_id` and `leader_epoch` name the current leader, -1 if unknown."""
+    """This broker does not lead the partition. The attributes name the broker that does; -1 if unknown."""
 
-    def __init__(self, message: str, *, leader_id: int = -1, leader_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        leader_id: int = -1,
+        leader_epoch: int = -1,
+        leader_address: tuple[str, int] | None = None,
+    ) -> None:
         super().__init__(message)
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
+        self.leader_address = leader_address
+        """Where Kafka clients reach it."""
 
 
 class LeaderNotAvailable(NotNow):

@@ -36,7 +36,7 @@ from penstock.node.checkpoint import Identity
 from penstock.node.cluster import metadata_file
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.controller import Controller
-from penstock.node.cluster.membership import MemberProfile, Membership
+from penstock.node.cluster.membership import ClusterMembership, MemberProfile
 from penstock.node.cluster.metadata_file import MetadataFile
 from penstock.node.cluster.metadata_log import MetadataLog, OpenSharedLog, SharedMetadataLog
 from penstock.node.coordinators.group_coordinator import GroupCoordinator
@@ -91,7 +91,9 @@ class Broker:
         self._shared = shared
         self._file = None if shared is not None else self._open_file()
         self._metadata = CatalogHost(self._log, self.catalog, runtime, self._follow)
-        self._table = PartitionTable(self.catalog, runtime, identity, recovery_points, self._role_changed)
+        self._table = PartitionTable(
+            self.catalog, runtime, identity.node_id, identity.run_epoch, recovery_points, self._role_changed
+        )
         self.partition = self._table.get
         self.partitions = self._table.all
         self.partitions_of = self._table.of_topic
@@ -103,7 +105,7 @@ class Broker:
             lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
-        self.markers = Markers(self.partition, self.group_coordinator.committed)
+        self.markers = Markers(self.catalog, self.partition, self.group_coordinator.committed)
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
@@ -117,7 +119,7 @@ class Broker:
 
     def _make_member(
         self, shared: SharedMetadataLog | None, complete_epoch: int
-    ) -> tuple[Membership | None, Controller | None]:
+    ) -> tuple[ClusterMembership | None, Controller | None]:
         """A single broker has no membership and no controller."""
         if shared is None:
             return None, None
@@ -126,7 +128,7 @@ class Broker:
             self.identity.cluster_id, self.identity.node_id, incarnation_id, self.settings.rack
         )
         profile.previous_epoch = complete_epoch
-        membership = Membership(
+        membership = ClusterMembership(
             shared, self._metadata, self.catalog, profile, self._set_active, self._save_broker_epoch
         )
         return membership, Controller(shared, self._metadata, self.catalog, self.identity.node_id)

@@ -14,6 +14,7 @@ from penstock.core.limits import FETCH_BYTES_MAX, LARGE_FETCH_WAIT_MS_MAX
 from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.leader_hints import add_leader_hint
 from penstock.node.runtime.slices import CHUNK, Sliced, chunks
 from penstock.node.waist.fetch import Fetched, FetchSource, read_small
 from penstock.node.waist.waist import Waist
@@ -204,6 +205,7 @@ class FetchHandler:
             records = read_small(run) if run is not None and is_taken and reads_small else run
         except BrokerError as error:
             answer.error_code = code_of(error)
+            add_leader_hint(fetch_pass.body, answer, error)
             fetch_pass.must_answer = True
             return answer
         answer.high_watermark = found.high_watermark

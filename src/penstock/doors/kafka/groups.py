@@ -58,7 +58,7 @@ class GroupHandlers:
     ) -> Sliced[messages.FindCoordinatorResponse] | Coroutine[Any, Any, messages.FindCoordinatorResponse]:
         """The brokers that coordinate these keys; the first lookup creates the topic of their kind."""
         kind = _KINDS.get(request.key_type)
-        if kind is None or self._coordinators.are_ready(kind):
+        if kind is None or self._coordinators.are_ready(call.session, kind):
             return self._found(call, request, None)
         return self._open_and_find(call, request)
 

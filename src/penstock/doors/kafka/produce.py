@@ -9,6 +9,7 @@ from penstock.core.errors import BrokerError, InvalidRecord, InvalidTimestamp, m
 from penstock.core.model import Acks
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
+from penstock.doors.kafka.leader_hints import add_leader_hint
 from penstock.doors.kafka.transactions import produce_code_of, speaks_v2
 from penstock.node.runtime.slices import CHUNK
 from penstock.node.waist.produce import AppendedBatch, InTransaction, NewBatch, Produced
@@ -133,6 +134,7 @@ class Production:
             if isinstance(written, BrokerError):
                 self._failed = written
                 _refuse(answer, self._call.version, written, is_doubt=written is outcome.doubt)
+                add_leader_hint(self._body, answer, written)
             else:
                 self._fill(answer, written)
         self._is_produced = True
@@ -166,6 +168,7 @@ class Production:
         if error is not None:
             answer.base_offset = -1
             _refuse(answer, self._call.version, error)
+            add_leader_hint(self._body, answer, error)
         self._open -= 1
         self._answer_if_due()
 
@@ -209,7 +212,9 @@ def _refusal(
     """The response for a single rejected batch."""
     answer = _nowhere(one.index)
     _refuse(answer, call.version, error)
-    return messages.ProduceResponse(responses=[_of_topic(topic, [answer])])
+    response = messages.ProduceResponse(responses=[_of_topic(topic, [answer])])
+    add_leader_hint(response, answer, error)
+    return response
 
 
 def _refuse(

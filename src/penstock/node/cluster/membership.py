@@ -60,7 +60,7 @@ class MemberProfile:
         """The highest leader epoch in its logs."""
 
 
-class Membership:
+class ClusterMembership:
     """The membership of this broker. `set_active` is called with True and False as it begins and ceases to be active;
     `save_epoch` stores the broker epoch before it is used."""
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, StaleCoordinator, StaleProducer, UnknownTopic
+from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.transactions.values import NO_TOPIC_ID, Enlisted, Transaction
 from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
@@ -26,13 +27,14 @@ FindPartition = Callable[[str, int], Partition]
 class Markers:
     """Writes transaction markers on one node."""
 
-    def __init__(self, find_partition: FindPartition, committed: CommittedOffsets) -> None:
+    def __init__(self, catalog: Catalog, find_partition: FindPartition, committed: CommittedOffsets) -> None:
+        self._catalog = catalog
         self._find_partition = find_partition
         self._committed = committed
 
     def enlist(self, place: TopicPartition) -> Enlisted:
         """The partition with its current topic id, for adding to a transaction. Raises UnknownTopic."""
-        return Enlisted(*place, self._find_partition(*place).topic_id)
+        return Enlisted(*place, self._catalog.topic_with(*place).id)
 
     async def write(self, one: Transaction, coordinator_epoch: int) -> None:
         """Write the missing markers and wait until they are synced. Attempts all of them; raises the first error."""

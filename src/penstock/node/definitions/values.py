@@ -25,7 +25,7 @@ _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
 
 def read_value(definition: SettingDefinition, raw: object) -> Any:
-    """Parse a value from a file, a variable or a flag. Raises ValueError, or InvalidConfig with a message of its own."""
+    """Parse a value from a file, a variable or a flag. Raises ValueError, or InvalidConfig with its own message."""
     if definition.choices is not None:
         return definition.choices(_text(raw).strip().lower())
     if definition.kind is SettingKind.SWITCH:

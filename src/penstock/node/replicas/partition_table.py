@@ -17,10 +17,9 @@ from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic
-from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
+from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_LEADER, PartitionReplicas
 from penstock.core.model import PartitionId, TopicRef
 from penstock.core.topic_config import TopicConfig
-from penstock.node.checkpoint import Identity
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.slices import Sliced
@@ -45,13 +44,15 @@ class PartitionTable:
         self,
         catalog: Catalog,
         runtime: Runtime,
-        identity: Identity,
+        node_id: int,
+        run_epoch: int,
         recovery_points: dict[str, int],
         on_role: Callable[[Partition], None],
     ) -> None:
         self._catalog = catalog
         self._runtime = runtime
-        self._identity = identity
+        self._node_id = node_id
+        self._run_epoch = run_epoch
         self._recovery_points = recovery_points
         self._on_role = on_role
         self._by_topic: dict[str, list[Partition | None]] = {}
@@ -94,12 +95,14 @@ class PartitionTable:
             return LeaderNotAvailable(
                 f"{topic}-{index} has no leader at the moment: none of its brokers {replicas} is running"
             )
-        if placed.leader == self._identity.node_id:
+        if placed.leader == self._node_id:
             return LeaderNotAvailable(f"{topic}-{index}: this broker is not an active member of the cluster")
+        leader = self._catalog.cluster.find_broker(placed.leader)
         return NotLeader(
             f"{topic}-{index} is led by broker {placed.leader}",
             leader_id=placed.leader,
             leader_epoch=placed.leader_epoch,
+            leader_address=None if leader is None else leader.listeners.get(KAFKA_LISTENER),
         )
 
     # -- reconcile with the catalog
@@ -158,7 +161,7 @@ class PartitionTable:
     def _is_held(self, placed: PartitionReplicas | None) -> bool:
         if placed is None:
             return not self._catalog.cluster.has_brokers
-        return self._identity.node_id in placed.replicas
+        return self._node_id in placed.replicas
 
     def _assume_role(self, partition: Partition) -> None:
         """Lead or follow as the catalog says; nothing happens if that is the case already."""
@@ -167,7 +170,7 @@ class PartitionTable:
         if placed is None:
             if not was_leader:
                 partition.lead(self._single_epoch(partition.log))
-        elif self.is_active and placed.leader == self._identity.node_id:
+        elif self.is_active and placed.leader == self._node_id:
             if not was_leader or placed.leader_epoch > earlier_epoch:
                 partition.lead(placed.leader_epoch)
         elif was_leader or placed.leader_epoch > earlier_epoch:
@@ -182,7 +185,7 @@ class PartitionTable:
         because the run epoch is. A log with a higher epoch was written under another identity file; its epochs must
         not go back.
         """
-        run_epoch, latest = self._identity.run_epoch, log.epochs.latest
+        run_epoch, latest = self._run_epoch, log.epochs.latest
         return run_epoch if latest <= run_epoch else latest + 1
 
     # -- open and close

@@ -91,6 +91,8 @@ class Replica:
         moved = NotLeader(f"{self}: another broker leads this partition since epoch {epoch}")
         self._flush_waits.fail(moved)
         self._commit_waits.fail(moved)
+        self._append_listeners.notify()
+        self._watermark_listeners.notify()
 
     def check_online(self) -> None:
         if self.failure is not None:

@@ -9,15 +9,13 @@ from penstock.core.access import CLUSTER, Operation, topic_resource
 from penstock.core.errors import InvalidRequest, LeaderNotAvailable, NotLeader, UnknownBroker, UnknownTopic
 from penstock.core.features import FeatureUpdate
 from penstock.core.machines.cluster.brokers import decide_unregister
+from penstock.core.machines.cluster.values import KAFKA_LISTENER
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.connections.addresses import Address
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.changes import Changes
 from penstock.node.waist.routes import Routes
-
-KAFKA = "kafka"
-"""The name of the Kafka listener in a broker's registration."""
 
 
 class BrokerEndpoint(NamedTuple):
@@ -82,7 +80,9 @@ class ClusterVerbs:
         """No permission required: every client needs to know where to connect."""
         cluster_id, brokers = self._broker.identity.cluster_id, self._broker.catalog.cluster.brokers
         endpoints = [
-            BrokerEndpoint(one.broker_id, *one.listeners[KAFKA]) for one in brokers if not one.is_fenced
+            BrokerEndpoint(one.broker_id, *one.listeners[KAFKA_LISTENER])
+            for one in brokers
+            if not one.is_fenced
         ]
         return ClusterDescription(cluster_id, self._broker.controller_id, endpoints or [self.endpoint])
 
@@ -91,14 +91,14 @@ class ClusterVerbs:
         """This broker."""
         return BrokerEndpoint(self._broker.identity.node_id, *self.advertised)
 
-    def endpoint_of(self, broker_id: int) -> BrokerEndpoint | None:
+    def find(self, session: Session, broker_id: int) -> BrokerEndpoint | None:
         """A broker that is running; None if it is unknown or fenced."""
         if broker_id == self._broker.identity.node_id:
             return self.endpoint
         found = self._broker.catalog.cluster.find_broker(broker_id)
         if found is None or found.is_fenced:
             return None
-        return BrokerEndpoint(broker_id, *found.listeners[KAFKA])
+        return BrokerEndpoint(broker_id, *found.listeners[KAFKA_LISTENER])
 
     # -- features
 

@@ -41,14 +41,14 @@ class CoordinatorVerbs:
             CoordinatorKind.TRANSACTION: broker.transactions.host,
         }
 
-    def are_ready(self, kind: CoordinatorKind) -> bool:
+    def are_ready(self, session: Session, kind: CoordinatorKind) -> bool:
         """Whether the coordinator's topic exists, so that `find` can tell where it is."""
         host = self._hosts.get(kind)
         return host is None or host.is_open
 
     async def open(self, session: Session, kind: CoordinatorKind, keys: Iterable[str]) -> None:
         """Create the coordinator's topic if the caller may look up the coordinator of any of these keys."""
-        if not self.are_ready(kind) and any(self._allows(session, kind, key) for key in keys):
+        if not self.are_ready(session, kind) and any(self._allows(session, kind, key) for key in keys):
             await self._hosts[kind].open()
 
     def find(self, session: Session, kind: CoordinatorKind, key: str) -> BrokerEndpoint:
@@ -60,7 +60,7 @@ class CoordinatorVerbs:
         topic, placed = catalog.find(TOPICS[kind]), None
         if topic is not None:
             placed = catalog.cluster.find_partition(PartitionId(topic.id, host.index_of(key)))
-        found = None if placed is None else self._cluster.endpoint_of(placed.leader)
+        found = None if placed is None else self._cluster.find(session, placed.leader)
         if found is None:
             raise CoordinatorUnavailable(f"no broker coordinates the {kind.value} {key!r} at the moment")
         return found

@@ -172,7 +172,7 @@ class TransactionVerbs:
         return refused
 
     def _check_client_partition(self, place: TopicPartition) -> None:
-        if self._routes.partition(*place).is_internal:
+        if self._broker.catalog.topic_with(*place).internal:
             raise UnknownTopic(f"{place.topic!r} is an internal topic and cannot be part of a transaction")
 
     async def end(
@@ -189,15 +189,12 @@ class TransactionVerbs:
         """Add a group's offsets to a transaction, as the partition that stores the group."""
         self._authorize(session, Operation.WRITE, transactional_id)
         self._authorization.authorize_group(session, Operation.READ, group_id)
-        await self._routes.groups(group_id).open()
-        place = self._place_of(group_id)
-        await self._routes.transactions(transactional_id).add(transactional_id, by, [place], is_v2=False)
-
-    def _place_of(self, group_id: str) -> TopicPartition:
         if not group_id:
             raise InvalidGroup("a group id cannot be empty")
-        shard = self._routes.groups(group_id).groups.shard_of(group_id)
-        return TopicPartition(GROUPS_TOPIC, shard.partition.index)
+        groups = self._routes.groups(group_id).groups
+        await groups.open()
+        place = TopicPartition(GROUPS_TOPIC, groups.host.index_of(group_id))
+        await self._routes.transactions(transactional_id).add(transactional_id, by, [place], is_v2=False)
 
     def commit_offsets(
         self,
@@ -232,7 +229,10 @@ class TransactionVerbs:
 
         release_hold = hold()
         try:
-            place = self._place_of(group_id)
+            if not group_id:
+                raise InvalidGroup("a group id cannot be empty")
+            shard = self._routes.groups(group_id).groups.shard_of(group_id)
+            place = TopicPartition(GROUPS_TOPIC, shard.partition.index)
         except BrokerError as error:
             vouched(error)
             return

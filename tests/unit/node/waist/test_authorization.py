@@ -225,10 +225,10 @@ def test_nobody_opens_a_coordinator_without_a_permission() -> None:
     async def test(broker: Broker, waist: Waist) -> None:
         grant(waist)
         await waist.coordinators.open(ANN, CoordinatorKind.GROUP, ["g"])
-        assert not waist.coordinators.are_ready
+        assert not waist.coordinators.are_ready(ANN, CoordinatorKind.GROUP)
         grant(waist, (Operation.DESCRIBE, transactional_id_resource("t")))
         await waist.coordinators.open(ANN, CoordinatorKind.TRANSACTION, ["s", "t"])
-        assert waist.coordinators.are_ready
+        assert waist.coordinators.are_ready(ANN, CoordinatorKind.TRANSACTION)
 
     play(test)
 

@@ -178,6 +178,13 @@ class Catalog:
             raise UnknownTopicId(f"there is no topic with the id {topic_id.hex()}")
         return topic
 
+    def topic_with(self, name: str, index: int) -> Topic:
+        """The topic of a partition, wherever that is. Raises UnknownTopic if there is no such partition."""
+        topic = self._by_name.get(name)
+        if topic is None or not 0 <= index < topic.partition_count:
+            raise UnknownTopic(f"there is no partition {index} of a topic {name!r}")
+        return topic
+
     def config(self, name: str) -> TopicConfig:
         """The resolved settings of a topic, cached."""
         return self._configs[self.topic(name).id]

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from penstock.core.model import Address, PartitionId
 
 NO_LEADER = -1
+KAFKA_LISTENER = "kafka"
+"""The name of the address of the Kafka door in a registration."""
 NO_BROKER_EPOCH = -1
 
 
