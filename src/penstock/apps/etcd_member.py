@@ -12,16 +12,18 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.apps.ready import StartError
 from penstock.apps.supervised_process import SupervisedProcess
 from penstock.core.model import Address
-from penstock.node.cluster.members import ClusterMember
+from penstock.node.cluster.members import ClusterMember, parse_members
 from penstock.node.connections.addresses import is_loopback
 from penstock.node.etcd.target import EtcdTarget, TlsFiles
+from penstock.node.settings import Settings
 
 DIRECTORY = "etcd"
 HEARTBEAT_MS = 200
@@ -79,6 +81,25 @@ class MemberPlan:
         own = self.own
         others = [member.address for member in self.members if member != own]
         return EtcdTarget((own.address, *others), tls=self.tls)
+
+
+@asynccontextmanager
+async def running_member(settings: Settings) -> AsyncIterator[Settings]:
+    """Run the member that the setting `cluster` lists for this broker; yields settings whose metadata is that etcd.
+
+    The member stops after the broker, which needs it to leave the cluster. Raises StartError.
+    """
+    assert settings.cluster is not None
+    plan = MemberPlan(parse_members(settings.cluster), settings.node_id, Path(settings.data_dir))
+    member = etcd_member(plan)
+    try:
+        await member.start()
+    except OSError as error:
+        raise StartError(f"Cannot start etcd: {error.strerror}. {_INSTALL}.") from error
+    try:
+        yield replace(settings, metadata=f"etcd://{plan.target}")
+    finally:
+        await member.stop()
 
 
 def etcd_member(plan: MemberPlan) -> SupervisedProcess:

@@ -11,6 +11,9 @@ from penstock.apps.ready import StartError
 from penstock.node.runtime.data_directory import make_private, make_root
 from penstock.node.runtime.disk import DirectoryLock
 
+CLUSTER_FILE = "local-cluster.json"
+"""Marks the directory of a local cluster, below which its processes have theirs."""
+
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """The fastest event loop that is installed; None for asyncio's own."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.apps.doorways import KAFKA, Doorways
-from penstock.apps.process import lock_directory, loop_factory, settle_memory
+from penstock.apps.process import CLUSTER_FILE, lock_directory, loop_factory, settle_memory
 from penstock.apps.ready import ReadyInfo, StartError
 from penstock.core.errors import BrokerError
 from penstock.core.model import Storage
@@ -42,11 +42,16 @@ _DESCRIPTORS_PER_CONNECTION = 2
 def serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code. Raises StartError if it cannot start."""
     is_on_disk = settings.storage is Storage.DISK
+    if is_on_disk and (Path(settings.data_dir) / CLUSTER_FILE).exists():
+        raise StartError(
+            f"The data directory {settings.data_dir} holds a local cluster; start it with `penstock cluster up` or"
+            " `penstock start --cores N`, or choose another --data-dir."
+        )
     lock = lock_directory(Path(settings.data_dir), OWN_NAMES, "broker") if is_on_disk else None
     settings = fit_to_descriptors(settings, _raise_file_limit(settings))
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_serve(settings, on_ready))
+            return runner.run(_serve_with_metadata(settings, on_ready))
     finally:
         if lock is not None:
             lock.release()
@@ -95,6 +100,16 @@ def fit_to_descriptors(settings: Settings, allowed: int) -> Settings:
         files,
     )
     return replace(settings, connections_max=connections, open_files_max=files)
+
+
+async def _serve_with_metadata(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
+    """The metadata store runs first and stops last, if this broker has a part in it."""
+    if settings.cluster is None:
+        return await _serve(settings, on_ready)
+    from penstock.apps.etcd_member import running_member
+
+    async with running_member(settings) as settings:
+        return await _serve(settings, on_ready)
 
 
 async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
