@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -72,14 +73,14 @@ class ClusterChild:
         self._watch = asyncio.get_running_loop().create_task(self._watch_restarts())
 
     async def stop(self, *, at_once: bool = False) -> int:
-        """Returns the exit code; 0 if it was not running."""
+        """Returns the exit code; 0 if it was not running, or had not begun: then SIGTERM ends it at once."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
         code = await self.process.stop(at_once=at_once)
         self._ready_file.unlink(missing_ok=True)
-        return code
+        return 0 if code == -signal.SIGTERM else code
 
     async def _watch_restarts(self) -> None:
         while True:
