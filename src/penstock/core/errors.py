@@ -307,7 +307,12 @@ class MetadataTooLarge(Refused):
 
 
 class NotLeader(NotNow):
-    """This broker does not lead the partition."""
+    """This broker does not lead the partition. `leader_id` and `leader_epoch` name the current leader, -1 if unknown."""
+
+    def __init__(self, message: str, *, leader_id: int = -1, leader_epoch: int = -1) -> None:
+        super().__init__(message)
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
 
 
 class NotController(NotNow):
@@ -340,6 +345,10 @@ class TimedOut(NotNow):
 
 class MetadataUnavailable(NotNow):
     """The metadata store cannot be reached, or has no majority. Nothing was changed."""
+
+
+class PeerUnavailable(NotNow):
+    """Another broker cannot be reached, or refuses this one. The request was not sent: nothing was changed there."""
 
 
 class NotEnoughReplicas(NotNow):

@@ -18,10 +18,12 @@ from penstock.wire.kafka.codec import (
     encode_response_sliced,
 )
 from penstock.wire.kafka.error_codes import ErrorCode
+from penstock.wire.kafka.error_table import CODES, error_name, error_of
 from penstock.wire.kafka.fast import encode_produced
 
 __all__ = [
     "API",
+    "CODES",
     "UNSUPPORTED",
     "Api",
     "ApiKey",
@@ -41,5 +43,7 @@ __all__ = [
     "encode_request",
     "encode_response",
     "encode_response_sliced",
+    "error_name",
+    "error_of",
     "messages",
 ]
