@@ -307,7 +307,7 @@ class MetadataTooLarge(Refused):
 
 
 class NotLeader(NotNow):
-    """This broker does not lead the partition. `leader_id` and `leader_epoch` name the current leader, -1 if unknown."""
+    """This broker does not lead the partition. `leader_id` and `leader_epoch` name the leader, -1 if unknown."""
 
     def __init__(self, message: str, *, leader_id: int = -1, leader_epoch: int = -1) -> None:
         super().__init__(message)

@@ -4,7 +4,7 @@ No I/O. The Kafka door decides which versions are advertised.
 """
 
 from penstock.wire.kafka import messages
-from penstock.wire.kafka.api import API, Api, ApiKey
+from penstock.wire.kafka.api import API, Api, ApiKey, api_key_of
 from penstock.wire.kafka.classes import Buffer, KafkaMessage, KafkaRequest, Part, ResponseT, StoredRecords
 from penstock.wire.kafka.codec import (
     UNSUPPORTED,
@@ -14,6 +14,7 @@ from penstock.wire.kafka.codec import (
     decode_request_sliced,
     decode_response,
     encode_request,
+    encode_request_parts,
     encode_response,
     encode_response_sliced,
 )
@@ -35,12 +36,14 @@ __all__ = [
     "RequestHeader",
     "ResponseT",
     "StoredRecords",
+    "api_key_of",
     "decode_request",
     "decode_request_header",
     "decode_request_sliced",
     "decode_response",
     "encode_produced",
     "encode_request",
+    "encode_request_parts",
     "encode_response",
     "encode_response_sliced",
     "error_name",

@@ -1,8 +1,8 @@
-"""Membership decisions: the link key, register, unfence, stop, fence, drain, unregister. Those of a broker check its epoch.
+"""Membership decisions: link key, register, unfence, stop, fence, drain, unregister.
 
-A broker registers fenced, is unfenced once it has caught up with the metadata log, announces a controlled shutdown,
-and is fenced at its end; a broker whose session ends is fenced by the controller. The death of a broker is one
-decision, however many partitions it leads.
+Each decision about a registered broker checks its epoch. A broker registers fenced, is unfenced once it has caught up
+with the metadata log, announces a controlled shutdown, and is fenced at its end; a broker whose session ends is fenced
+by the controller. The death of a broker is one decision, however many partitions it leads.
 """
 
 from __future__ import annotations
