@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.errors import BrokerError, UnknownTopic
-from penstock.core.limits import PRODUCER_IDS_BLOCK
+from penstock.core.limits import LINK_KEY_BYTES, PRODUCER_IDS_BLOCK
 from penstock.core.log.recovery import open_log
 from penstock.core.machines.catalog.catalog import Catalog, make_topic_id
 from penstock.core.machines.catalog.events import (
@@ -27,7 +27,7 @@ from penstock.core.machines.catalog.events import (
     TopicSaved,
 )
 from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
-from penstock.core.machines.cluster.values import NO_BROKER_EPOCH
+from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_BROKER_EPOCH
 from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.model import Address
 from penstock.core.resource_config import ResourceKind
@@ -45,9 +45,12 @@ from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.shard_host import ShardHost
 from penstock.node.coordinators.subscriptions import TOPIC as SUBSCRIPTIONS_TOPIC
 from penstock.node.coordinators.subscriptions import Subscriptions
+from penstock.node.coordinators.transaction_links import TransactionLinks
 from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
 from penstock.node.coordinators.transactions import TransactionCoordinator
 from penstock.node.janitor import Janitor
+from penstock.node.peers.link_opening import LinkPeer
+from penstock.node.peers.links import PeerLinks
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import TOPICS_DIRECTORY, PartitionTable
 from penstock.node.runtime.runtime import Runtime
@@ -97,6 +100,7 @@ class Broker:
         self.partition = self._table.get
         self.partitions = self._table.all
         self.partitions_of = self._table.of_topic
+        self.leader_of = self._table.leader_of
         self._janitor = Janitor(runtime, settings, self.partitions, self, recovery_points)
         self.group_coordinator = GroupCoordinator(
             settings,
@@ -105,7 +109,12 @@ class Broker:
             lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
-        self.markers = Markers(self.catalog, self.partition, self.group_coordinator.committed)
+        self.links = None if shared is None else PeerLinks(runtime, identity.node_id, self._find_peer)
+        """Connections to the other brokers of the cluster."""
+        self.transaction_links = None if self.links is None else TransactionLinks(self.links)
+        self.markers = Markers(
+            self.catalog, self.partition, self.group_coordinator.committed, self.transaction_links
+        )
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
@@ -123,9 +132,13 @@ class Broker:
         """A single broker has no membership and no controller."""
         if shared is None:
             return None, None
-        incarnation_id = self.runtime.rng.bytes(16).hex()
+        identity, rng = self.identity, self.runtime.rng
         profile = MemberProfile(
-            self.identity.cluster_id, self.identity.node_id, incarnation_id, self.settings.rack
+            identity.cluster_id,
+            identity.node_id,
+            rng.bytes(16).hex(),
+            self.settings.rack,
+            rng.bytes(LINK_KEY_BYTES),
         )
         profile.previous_epoch = complete_epoch
         membership = ClusterMembership(
@@ -170,6 +183,13 @@ class Broker:
             await self.membership.join(listeners)
             self.controller.start()
 
+    def _find_peer(self, broker_id: int) -> LinkPeer | None:
+        cluster = self.catalog.cluster
+        found = cluster.find_broker(broker_id)
+        if found is None or found.is_fenced or cluster.link_key is None:
+            return None
+        return LinkPeer(found.listeners[KAFKA_LISTENER], self.identity.cluster_id, cluster.link_key)
+
     def _set_active(self, is_active: bool) -> None:
         self._table.set_active(is_active=is_active)
         self.catalog_version += 1
@@ -187,6 +207,9 @@ class Broker:
         await self.transactions.stop()
         await self.group_coordinator.stop()
         await self._janitor.stop()
+        if self.links is not None and self.transaction_links is not None:
+            self.transaction_links.close()
+            await self.links.close()
         are_settled = await self._table.stop()
         if self.membership is not None:
             await self.membership.leave()
@@ -290,6 +313,8 @@ class Broker:
                     if self.membership is not None and self.controller is not None:
                         self.membership.follow_registration(broker)
                         self.controller.wake()
+                    if self.links is not None:
+                        self.links.refresh()
                 case BrokerConfigSaved() | TopicDefaultsSaved():
                     for topic in self.catalog.topics:
                         yield from self._table.open_topic(topic)

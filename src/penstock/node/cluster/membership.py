@@ -20,6 +20,7 @@ from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import (
     RegistrationRequest,
     decide_fence,
+    decide_link_key,
     decide_stop,
     decide_unfence,
 )
@@ -48,7 +49,11 @@ LEAVE_S_MAX = 5.0
 class MemberProfile:
     """What a broker says about itself when it registers."""
 
-    def __init__(self, cluster_id: str, broker_id: int, incarnation_id: str, rack: str) -> None:
+    def __init__(
+        self, cluster_id: str, broker_id: int, incarnation_id: str, rack: str, link_key: bytes
+    ) -> None:
+        self.link_key = link_key
+        """The key that it proposes if the cluster has none."""
         self.cluster_id = cluster_id
         self.broker_id = broker_id
         self.incarnation_id = incarnation_id
@@ -156,6 +161,7 @@ class ClusterMembership:
             session_number,
             profile.previous_epoch,
         )
+        events += decide_link_key(catalog.cluster, profile.link_key)
         return [*events, *draft.decide_register_broker(request, leader_epoch=profile.leader_epoch)]
 
     def _own(self, catalog: Catalog) -> BrokerRegistration:

@@ -88,6 +88,12 @@ class PartitionTable:
             raise self._elsewhere(topic, index)
         return partition
 
+    def leader_of(self, topic: str, index: int) -> int:
+        """The broker that leads a partition; NO_LEADER if nobody does. Raises UnknownTopic."""
+        found = self._catalog.topic_with(topic, index)
+        placed = self._placed(found, index)
+        return self._node_id if placed is None else placed.leader
+
     def _elsewhere(self, topic: str, index: int) -> BrokerError:
         placed = self._catalog.cluster.find_partition(PartitionId(self._catalog.topic(topic).id, index))
         if placed is None or placed.leader == NO_LEADER:

@@ -236,7 +236,7 @@ class TransactionVerbs:
         except BrokerError as error:
             vouched(error)
             return
-        self._routes.transactions(transactional_id).admit(
+        self._routes.admission(transactional_id).admit(
             transactional_id, commit.producer, [place], vouched, may_add=commit.may_add
         )
 
@@ -262,15 +262,9 @@ class TransactionVerbs:
         topic."""
         if not self._authorization.allows(session, Operation.ALTER, CLUSTER):
             self.authorize_broker(session)
-        markers = self._broker.markers
-        if place.topic == GROUPS_TOPIC:
-            error = await markers.settle_offsets(
-                place.partition, new.producer_id, is_commit=new.marker.is_commit
-            )
-            if error is not None:
-                raise error
-            return
-        await markers.end(place, new.producer_id, new.producer_epoch, new.marker, is_bumped=new.is_bumped)
+        await self._broker.markers.end(
+            place, new.producer_id, new.producer_epoch, new.marker, is_bumped=new.is_bumped
+        )
 
     def producers(self, session: Session, topic: str, index: int) -> list[ProducerState]:
         """The active producers of a partition, with their open transactions."""

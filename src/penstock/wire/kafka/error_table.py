@@ -107,7 +107,6 @@ _SHARED: dict[ErrorCode, type[BrokerError]] = {
 """Codes of several errors."""
 
 _FURTHER: dict[ErrorCode, type[BrokerError]] = {
-    ErrorCode.LEADER_NOT_AVAILABLE: errors.NotLeader,
     ErrorCode.REPLICA_NOT_AVAILABLE: errors.NotLeader,
     ErrorCode.OFFSET_NOT_AVAILABLE: errors.NotLeader,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: errors.TimedOut,
