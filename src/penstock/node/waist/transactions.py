@@ -165,13 +165,16 @@ class TransactionVerbs:
                 try:
                     if not is_authorized:
                         self._authorization.authorize_topic(session, Operation.WRITE, place.topic)
-                    self._check_client_partition(place)
+                    self._check_place(session, place)
                 except BrokerError as error:
                     refused[place] = error
             yield 1 + len(some) // 2
         return refused
 
-    def _check_client_partition(self, place: TopicPartition) -> None:
+    def _check_place(self, session: Session, place: TopicPartition) -> None:
+        """Clients add groups by name; the broker of a group adds its partition."""
+        if place.topic == GROUPS_TOPIC and session.is_broker:
+            return
         if self._broker.catalog.topic_with(*place).internal:
             raise UnknownTopic(f"{place.topic!r} is an internal topic and cannot be part of a transaction")
 
