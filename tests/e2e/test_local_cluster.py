@@ -13,6 +13,7 @@ import pytest
 
 from conditions import until
 from e2e.cluster_up import COMMAND, EXIT_S_MAX, QUICK, LocalUp, cluster_up, ended, is_running, run
+from penstock import Admin, Consumer, Producer
 from penstock.testing import running_broker
 
 
@@ -64,6 +65,36 @@ def test_kill_9_leaves_no_orphans_and_the_next_start_waits_for_them(tmp_path: Pa
             all_gone(pids)
             assert second.ready["cluster_id"] == before
             assert second.end() == 0
+
+
+def test_records_survive_kill_9_of_every_process(tmp_path: Path) -> None:
+    with cluster_up(tmp_path, brokers=3) as up:
+        ready = up.ready
+        with Admin(bootstrap=ready["bootstrap"]) as admin:
+            admin.create_topic("spread", 6)
+        for number, name in enumerate(("coordinator", "broker-1", "broker-2", "broker-3")):
+            with Producer(bootstrap=ready["bootstrap"]) as producer:
+                for value in range(60 * number, 60 * (number + 1)):
+                    producer.send("spread", str(value))
+            pid = up.child(name)["pid"]
+            os.kill(pid, signal.SIGKILL)
+            up.await_restart(name, pid)
+        with Consumer("spread", bootstrap=ready["bootstrap"], until_end=True) as consumer:
+            assert sorted(int(message.value or b"") for message in consumer) == list(range(240))
+        assert up.end() == 0, up.output()
+
+
+def test_a_signal_to_all_processes_at_once_lets_brokers_leave(tmp_path: Path) -> None:
+    """As service managers send it."""
+    with cluster_up(tmp_path) as up:
+        pids = up.pids()
+        for pid in (*pids, up.process.pid):
+            os.kill(pid, signal.SIGTERM)
+        assert up.process.wait(EXIT_S_MAX) == 0, up.output()
+        all_gone(pids)
+        for number in (1, 2):
+            log = (up.root / "logs" / f"broker-{number}.log").read_text()
+            assert "stopped cleanly" in log and "could not" not in log
 
 
 def test_ctrl_c_stops_brokers_once(tmp_path: Path) -> None:
@@ -144,7 +175,7 @@ def test_fewer_brokers_than_before_is_a_warning(tmp_path: Path) -> None:
     [
         (("cluster", "up", "--brokers", "0"), "--brokers"),
         (("cluster", "up", "--base-port", "65500"), "the coordinator's port would be 65599"),
-        (("cluster", "up", "--base-port", "x"), "flag: --port: found 'x'"),
+        (("cluster", "up", "--base-port", "x"), "'x' is not a valid integer"),
         (("start", "--cores", "100000"), "flag: --cores: found 100000; allowed: at most"),
         (("start", "--cores", "2", "--metadata", "etcd://a"), "remove it (flag --metadata)"),
         (

@@ -36,6 +36,9 @@ PORTS = ("port", *DOORS)
 PLANNED = ("node_id", "metadata", "cluster")
 """Settings that the plan decides."""
 COORDINATOR = "coordinator"
+LINGER_MS = 15_000
+"""A service manager may send SIGTERM to all processes at once, and so does the kernel if their parent was killed: the
+coordinator serves on while brokers leave the cluster."""
 _PORT_MAX = 65_535
 
 
@@ -167,6 +170,7 @@ def coordinator_command(plan: ClusterPlan, port: int, ready_file: Path) -> list[
         f"--data-dir={plan.coordinator_dir}",
         f"--port={port}",
         f"--session-ttl-ms={plan.settings.session_ms}",
+        f"--linger-ms={LINGER_MS}",
         f"--log-level={plan.settings.log_level.value}",
         f"--log-format={plan.settings.log_format.value}",
         f"--ready-file={ready_file}",

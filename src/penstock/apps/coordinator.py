@@ -56,6 +56,9 @@ OPEN_FILES_MAX = 64
     "--log-format", type=click.Choice([one.value for one in LogFormat]), default=SETTINGS.log_format.value
 )
 @click.option(
+    "--linger-ms", default=0, help="Time for brokers that stop as well to leave before it stops serving them."
+)
+@click.option(
     "--ready-file", type=click.Path(path_type=Path), help="File that the JSON line is written to as well."
 )
 def main(
@@ -65,6 +68,7 @@ def main(
     session_ttl_ms: int,
     log_level: str,
     log_format: str,
+    linger_ms: int,
     ready_file: Path | None,
 ) -> None:
     """Serve the metadata log of a local cluster to its brokers."""
@@ -76,16 +80,24 @@ def main(
             write_json(ready_file, ready)
 
     try:
-        code = serve_coordinator(data_dir, Address(host, port), session_ttl_ms / 1_000, on_ready)
+        code = serve_coordinator(
+            data_dir, Address(host, port), session_ttl_ms / 1_000, on_ready, linger_s=linger_ms / 1_000
+        )
     except StartError as error:
         raise click.ClickException(str(error)) from None
     raise SystemExit(code)
 
 
 def serve_coordinator(
-    data_dir: Path, address: Address, ttl_s: float, on_ready: Callable[[dict[str, object]], None]
+    data_dir: Path,
+    address: Address,
+    ttl_s: float,
+    on_ready: Callable[[dict[str, object]], None],
+    *,
+    linger_s: float,
 ) -> int:
-    """Run until SIGTERM or SIGINT; returns the exit code. Raises StartError if it cannot start."""
+    """Run until SIGTERM or SIGINT, and then for `linger_s` while brokers are connected; returns the exit code. Raises
+    StartError if it cannot start."""
     if not is_loopback(address.host):
         raise StartError(
             f"The coordinator serves brokers of this machine only; {address.host} is not a loopback address."
@@ -93,13 +105,17 @@ def serve_coordinator(
     lock = lock_directory(data_dir, COORDINATOR_FILES, "coordinator")
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_serve(data_dir, address, ttl_s, on_ready))
+            return runner.run(_serve(data_dir, address, ttl_s, on_ready, linger_s))
     finally:
         lock.release()
 
 
 async def _serve(
-    data_dir: Path, address: Address, ttl_s: float, on_ready: Callable[[dict[str, object]], None]
+    data_dir: Path,
+    address: Address,
+    ttl_s: float,
+    on_ready: Callable[[dict[str, object]], None],
+    linger_s: float,
 ) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -130,6 +146,8 @@ async def _serve(
     coordinator.failed.add_done_callback(lambda _: stopping.set())
     await stopping.wait()
     has_failed = coordinator.failed.done()
+    if not has_failed:
+        await coordinator.brokers_gone(linger_s)
     is_clean = await coordinator.stop()
     workers.close()
     logger.info("stopped cleanly" if is_clean else "stopped; the next start must recover the log")

@@ -7,6 +7,7 @@ how it compacts, how fast it elects. Its data is below the broker's.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -14,16 +15,20 @@ import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.apps.ready import StartError
 from penstock.apps.supervised_process import SupervisedProcess
+from penstock.core.errors import MetadataUnavailable, TimedOut
 from penstock.core.model import Address
 from penstock.node.cluster.members import ClusterMember, parse_members
 from penstock.node.connections.addresses import is_loopback
 from penstock.node.etcd.target import EtcdTarget, TlsFiles
 from penstock.node.settings import Settings
+from penstock.wire.etcd.messages import get
+
+logger = logging.getLogger("penstock.etcd")
 
 DIRECTORY = "etcd"
 HEARTBEAT_MS = 200
@@ -35,6 +40,7 @@ COMPACTION_RETENTION = "5m"
 SNAPSHOT_COUNT = 10_000
 """Raft entries between two snapshots of etcd; the default of old versions costs 100 MB of memory."""
 
+_PROBED_KEY = b"penstock"
 _OLDEST = (3, 4, 0)
 _FEATURE_GATES = (3, 6, 0)
 _LOSES_DATA = ((3, 5, 0), (3, 5, 2))
@@ -84,8 +90,8 @@ class MemberPlan:
 
 
 @asynccontextmanager
-async def running_member(settings: Settings) -> AsyncIterator[Settings]:
-    """Run the member that the setting `cluster` lists for this broker; yields settings whose metadata is that etcd.
+async def running_member(settings: Settings) -> AsyncIterator[EtcdTarget]:
+    """Run the member that the setting `cluster` lists for this broker; yields how to reach it and the others.
 
     The member stops after the broker, which needs it to leave the cluster. Raises StartError.
     """
@@ -97,9 +103,29 @@ async def running_member(settings: Settings) -> AsyncIterator[Settings]:
     except OSError as error:
         raise StartError(f"Cannot start etcd: {error.strerror}. {_INSTALL}.") from error
     try:
-        yield replace(settings, metadata=f"etcd://{plan.target}")
+        yield plan.target
     finally:
         await member.stop()
+
+
+async def await_majority(target: EtcdTarget) -> None:
+    """Wait until etcd answers. The first machines of a cluster wait here for the others to be started."""
+    from penstock.node.etcd.client import EtcdClient
+
+    client = EtcdClient(target)
+    try:
+        while True:
+            try:
+                await client.read(get(_PROBED_KEY))
+                return
+            except (MetadataUnavailable, TimedOut) as error:
+                logger.warning(
+                    "waiting for a majority of the etcd members to run; start the brokers that --cluster lists: %s",
+                    error,
+                    extra={"members": str(target)},
+                )
+    finally:
+        client.close()
 
 
 def etcd_member(plan: MemberPlan) -> SupervisedProcess:

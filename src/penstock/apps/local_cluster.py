@@ -34,6 +34,7 @@ from penstock.apps.ready import StartError
 from penstock.core.model import Address, Storage
 from penstock.node.checkpoint import IDENTITY_FILE
 from penstock.node.cluster.metadata_target import CoordinatorTarget
+from penstock.node.connections.addresses import advertised_address, is_loopback
 from penstock.node.runtime.data_directory import DIRECTORY_MODE
 from penstock.node.runtime.disk import DirectoryLock
 
@@ -57,8 +58,18 @@ class ClusterReady:
 
     @property
     def bootstrap(self) -> str:
-        addresses = (Address(str(one["host"]), int(str(one["port"]))) for one in self.brokers)
-        return ",".join(map(str, addresses))
+        return ",".join(map(str, self.addresses))
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where clients reach each broker."""
+        found = []
+        for plan, ready in zip(self.plan.brokers, self.brokers, strict=True):
+            host, port = str(ready["host"]), int(str(ready["port"]))
+            found.append(
+                Address(host, port) if is_loopback(host) else advertised_address(plan.settings, port)
+            )
+        return found
 
     def content(self) -> dict[str, object]:
         """For programs: the ready line and the ready file."""
@@ -153,7 +164,8 @@ class LocalCluster:
         loop = asyncio.get_running_loop()
         stops: asyncio.Queue[None] = asyncio.Queue()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, stops.put_nowait, None)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # started with nohup, or in the background
+                loop.add_signal_handler(number, stops.put_nowait, None)
         stopped = loop.create_task(stops.get())
         starting = loop.create_task(self._start())
         try:

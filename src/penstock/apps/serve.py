@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.apps.doorways import KAFKA, Doorways
-from penstock.apps.process import CLUSTER_FILE, lock_directory, loop_factory, settle_memory
+from penstock.apps.process import CLUSTER_FILE, done_before, lock_directory, loop_factory, settle_memory
 from penstock.apps.ready import ReadyInfo, StartError
 from penstock.core.errors import BrokerError
 from penstock.core.model import Storage
@@ -103,20 +103,22 @@ def fit_to_descriptors(settings: Settings, allowed: int) -> Settings:
 
 
 async def _serve_with_metadata(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
-    """The metadata store runs first and stops last, if this broker has a part in it."""
-    if settings.cluster is None:
-        return await _serve(settings, on_ready)
-    from penstock.apps.etcd_member import running_member
-
-    async with running_member(settings) as settings:
-        return await _serve(settings, on_ready)
-
-
-async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
-    loop = asyncio.get_running_loop()
+    """The member of the metadata store that this broker runs, if any, starts first and stops last."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    if settings.cluster is None:
+        return await _serve(settings, on_ready, stopping)
+    from penstock.apps.etcd_member import await_majority, running_member
+
+    async with running_member(settings) as target:
+        if not await done_before(stopping, await_majority(target)):
+            return 0
+        return await _serve(replace(settings, metadata=target.url), on_ready, stopping)
+
+
+async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None], stopping: asyncio.Event) -> int:
+    loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop, settings.flush_threads)
     files: Files = (
         MemoryFiles()
@@ -134,11 +136,12 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
     try:
         bound = await doorways.open()
         advertised = advertised_address(settings, bound[KAFKA].port)
-        await _join(broker, bound, advertised)
-        await doorways.serve(advertised)
-        settle_memory()
-        on_ready(_ready_info(settings, bound, advertised))
-        await stopping.wait()
+        # A broker may wait long for the session of its predecessor to end.
+        if await done_before(stopping, _join(broker, bound, advertised)):
+            await doorways.serve(advertised)
+            settle_memory()
+            on_ready(_ready_info(settings, bound, advertised))
+            await stopping.wait()
         logger.info("stopping")
         await doorways.close()
     finally:

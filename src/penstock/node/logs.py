@@ -17,7 +17,7 @@ from penstock.node.log_choices import LogFormat, LogLevel
 ROOT_LOGGER = "penstock"
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_JSON_OWN = ("time", "level", "logger", "message", "exception")
+_JSON_OWN = ("time", "level", "logger", "message", "exception", "node_id")
 
 
 def configure_logging(

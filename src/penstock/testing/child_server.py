@@ -65,13 +65,11 @@ class ChildServer(ABC):
         while True:
             self.launch()
             try:
-                ready = self._await_ready()
-                break
+                self.await_ready()
+                return
             except BrokerDied:
                 if not (self._ran_before and self._failed_to_bind()) or time.monotonic() > deadline:
                     raise
-        self._ran_before = True
-        self._set_ready(ready)
 
     def launch(self) -> None:
         """Start without waiting, so that a test can observe or kill the process while it starts."""
@@ -125,7 +123,8 @@ class ChildServer(ABC):
             process.wait()
             raise BrokerDied(f"the {self.noun} ignored SIGTERM\n{self._tail()}") from None
 
-    def _await_ready(self) -> dict[str, object]:
+    def await_ready(self) -> None:
+        """Wait for the ready file after `launch`. Raises BrokerDied."""
         process = self._running()
         deadline = time.monotonic() + READY_S_MAX
         while time.monotonic() < deadline:
@@ -136,8 +135,9 @@ class ChildServer(ABC):
                     f"the {self.noun} exited before it was ready, exit code {code}\n{self._tail()}"
                 )
             if self.ready_path.exists() and (text := self.ready_path.read_text()).rstrip().endswith("}"):
-                ready: dict[str, object] = json.loads(text)
-                return ready
+                self._set_ready(json.loads(text))
+                self._ran_before = True
+                return
             time.sleep(POLL_S)
         process.kill()
         process.wait()

@@ -128,6 +128,7 @@ def test_the_coordinator_is_told_session_and_logging(tmp_path: Path) -> None:
         f"--data-dir={tmp_path / 'coordinator'}",
         "--port=77",
         "--session-ttl-ms=3000",
+        "--linger-ms=15000",
         "--log-level=debug",
         "--log-format=json",
         "--ready-file=r",

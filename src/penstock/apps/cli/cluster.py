@@ -34,6 +34,7 @@ def cluster() -> None:
 @click.option(
     "--base-port",
     "port",
+    type=click.IntRange(0, 65_535),
     metavar="PORT",
     help="Kafka port of the first broker; the others count up. 0 picks free ports for everything.  [default: 9092]",
 )

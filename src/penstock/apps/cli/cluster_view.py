@@ -7,6 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
+from penstock.apps.cli.banner import address_warnings
 from penstock.apps.cli.failures import WrongSettings
 from penstock.apps.cli.terminal import say
 from penstock.apps.cluster_plan import DOORS, plan_cluster
@@ -43,6 +44,8 @@ def run_foreground(
         if as_json:
             say(json.dumps(ready.content()))
         elif settings.log_format is LogFormat.JSON:
+            for warning in _warnings(ready):
+                _log.warning(warning)
             _log.info("ready", extra=ready.content())
         else:
             _show(ready, logs_to_files=logs_to_files)
@@ -55,6 +58,10 @@ def run_foreground(
     finally:
         if ready_file is not None:
             remove_ready_file(ready_file)
+
+
+def _warnings(ready: ClusterReady) -> list[str]:
+    return address_warnings(str(ready.brokers[0]["host"]), ready.addresses[0])
 
 
 def _show(ready: ClusterReady, *, logs_to_files: bool) -> None:
@@ -79,4 +86,6 @@ def _show(ready: ClusterReady, *, logs_to_files: bool) -> None:
     say(f"  coordinator  127.0.0.1:{ready.coordinator['port']}, pid {ready.coordinator['pid']}")
     if logs_to_files:
         say(f"  logs         {root / 'logs'}")
+    for warning in _warnings(ready):
+        say(f"  note         {warning}")
     say(f"Try: penstock pub --bootstrap {ready.bootstrap} --topic hello --message hi      Stop: Ctrl-C")
