@@ -7,7 +7,7 @@ no records.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +24,7 @@ CACHE_BYTES_MAX = 64 * 2**20
 CACHE_COUNT_MAX = 256
 
 Opened = Callable[[], None]
-PayloadKey = tuple[Hashable, int]
+PayloadKey = tuple[object, int]
 """Identifies a batch: its file, or whatever else holds it, and its position there. The cache keeps the key alive."""
 
 

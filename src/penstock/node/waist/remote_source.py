@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 from penstock.core.errors import BrokerError, CorruptBatch, NotNow, OffsetOutOfRange, UnknownTopic
 from penstock.core.limits import FORWARD_MS_MAX, FORWARDED_READ_BYTES_MAX, FORWARDED_READS_MAX
@@ -74,7 +74,7 @@ class _Fetched:
         self._visible = VisibleBatches([AbortedProducer(*one) for one in found.aborted])
         self._current: BatchHeader | None = None
         """The batch at the position, once it is known to be visible."""
-        self._token: Hashable = object()
+        self._token = object()
         """Identifies the batches in the cache of payloads without keeping them in memory."""
 
     def take_into(self, read: RecordRead, damage: Damage) -> None:

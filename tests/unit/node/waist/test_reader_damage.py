@@ -201,7 +201,8 @@ def test_records_that_are_not_asked_for_are_not_decoded(monkeypatch: pytest.Monk
         decoded: list[int] = []
         real = Partition.open_payload
         monkeypatch.setattr(Partition, "open_payload", lambda *given: decoded.append(1) or real(*given))
-        run = reader.read_now(SESSION, Wanted("orders", 0, 4_000, records_max=1))
+        source = reader.source(SESSION, "orders", 0)
+        run = source.read(Wanted("orders", 0, 4_000, records_max=1), lambda: None)
         assert [record.offset for record in run.records] == [4_000] and decoded == [1]
 
     with_broker(test)
