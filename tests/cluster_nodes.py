@@ -64,6 +64,7 @@ class ClusterNodes:
             self.brokers[broker_id] = broker
             ready.set_result(None)
             await self._stops[broker_id].wait()
+            await broker.announce_stop()
             await broker.stop()
 
         return life

@@ -143,6 +143,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None], stop
             on_ready(_ready_info(settings, bound, advertised))
             await stopping.wait()
         logger.info("stopping")
+        await broker.announce_stop()
         await doorways.close()
     finally:
         is_clean = await broker.stop()

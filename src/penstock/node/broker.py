@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.core.errors import BrokerError, UnknownTopic
 from penstock.core.limits import LINK_KEY_BYTES, PRODUCER_IDS_BLOCK
@@ -29,7 +29,7 @@ from penstock.core.machines.catalog.events import (
 from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
 from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_BROKER_EPOCH
 from penstock.core.machines.consumer_group.targets import Topics
-from penstock.core.model import Address
+from penstock.core.model import Address, Storage
 from penstock.core.resource_config import ResourceKind
 from penstock.node import checkpoint
 from penstock.node.checkpoint import Identity
@@ -67,6 +67,15 @@ ADOPTED_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY)
 """Those that are data: they must not exist without an identity."""
 
 
+class LastRun(NamedTuple):
+    """What the directory tells about the last run of a cluster's broker."""
+
+    complete_epoch: int = NO_BROKER_EPOCH
+    """Its broker epoch, if none of its records can be missing."""
+    has_directory: bool = True
+    """Whether there is a directory, or none is needed."""
+
+
 class Broker:
     """One node. Created by `start_broker`."""
 
@@ -77,7 +86,7 @@ class Broker:
         identity: Identity,
         recovery_points: dict[str, int],
         shared: SharedMetadataLog | None = None,
-        complete_epoch: int = NO_BROKER_EPOCH,
+        last_run: LastRun = LastRun(),  # noqa: B008
     ) -> None:
         self.settings = settings
         self.runtime = runtime
@@ -124,10 +133,10 @@ class Broker:
             TRANSACTIONS_TOPIC: self.transactions.host,
             SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
         }
-        self.membership, self.controller = self._make_member(shared, complete_epoch)
+        self.membership, self.controller = self._make_member(shared, last_run)
 
     def _make_member(
-        self, shared: SharedMetadataLog | None, complete_epoch: int
+        self, shared: SharedMetadataLog | None, last_run: LastRun
     ) -> tuple[ClusterMembership | None, Controller | None]:
         """A single broker has no membership and no controller."""
         if shared is None:
@@ -140,7 +149,8 @@ class Broker:
             self.settings.rack,
             rng.bytes(LINK_KEY_BYTES),
         )
-        profile.previous_epoch = complete_epoch
+        profile.previous_epoch = last_run.complete_epoch
+        profile.has_directory = last_run.has_directory
         membership = ClusterMembership(
             shared, self._metadata, self.catalog, profile, self._set_active, self._save_broker_epoch
         )
@@ -197,12 +207,15 @@ class Broker:
     def _save_broker_epoch(self, epoch: int) -> None:
         checkpoint.save_registration(self.runtime.files, epoch, self.runtime.boot_id)
 
-    async def stop(self) -> bool:
-        """Flush everything, save the recovery points and the clean-shutdown marker; False if the shutdown is not
-        clean."""
+    async def announce_stop(self) -> None:
+        """Before the doors close: others take over what they can, and clients hear of it from this broker."""
         if self.membership is not None and self.controller is not None:
             await self.controller.stop()
             await self.membership.begin_leaving()
+
+    async def stop(self) -> bool:
+        """Flush everything, save the recovery points and the clean-shutdown marker; False if the shutdown is not
+        clean."""
         await self.subscriptions.stop()
         await self.transactions.stop()
         await self.group_coordinator.stop()
@@ -396,13 +409,14 @@ async def start_broker(
     cluster; without it the node is a cluster of its own."""
     files = runtime.files
     checkpoint.require_identity(files, ADOPTED_NAMES)
+    stored_cluster_id = checkpoint.stored_cluster_id(files)
     recovery_points = checkpoint.load_recovery_points(files)
     shared = None
     if open_shared is not None:
         seen_index = recovery_points.get(metadata_file.DIRECTORY, 0)
-        shared = await open_shared(checkpoint.stored_cluster_id(files), seen_index)
+        shared = await open_shared(stored_cluster_id, seen_index)
     try:
-        return await _start(settings, runtime, recovery_points, shared)
+        return await _start(settings, runtime, recovery_points, shared, is_new=not stored_cluster_id)
     except BaseException:
         if shared is not None:
             await shared.close()
@@ -414,6 +428,8 @@ async def _start(
     runtime: Runtime,
     recovery_points: dict[str, int],
     shared: SharedMetadataLog | None,
+    *,
+    is_new: bool,
 ) -> Broker:
     files = runtime.files
     was_clean = checkpoint.take_clean_marker(files)
@@ -429,7 +445,10 @@ async def _start(
             "the last run did not shut down cleanly; verifying logs past their recovery points",
             extra={"run_epoch": identity.run_epoch},
         )
-    complete_epoch = checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean)
-    broker = Broker(settings, runtime, identity, recovery_points, shared, complete_epoch)
+    last_run = LastRun(
+        checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean),
+        has_directory=not is_new or settings.storage is Storage.MEMORY,
+    )
+    broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()
     return broker
