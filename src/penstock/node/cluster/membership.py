@@ -109,7 +109,12 @@ class ClusterMembership:
     async def join(self, listeners: Mapping[str, Address]) -> None:
         """Register under these addresses; returns once this broker is active. Raises if it is not accepted."""
         self._profile.listeners = dict(listeners)
-        await self._enter(await self._open_session())
+        self._session = await self._open_session()
+        try:
+            await self._enter(self._session)
+        except BrokerError:
+            self._session.end()
+            raise
         self._tasks.spawn(self._stay())
 
     async def _open_session(self) -> BrokerSession:
@@ -136,15 +141,12 @@ class ClusterMembership:
         return opened
 
     async def _enter(self, session: BrokerSession) -> None:
-        """Register and unfence under this session."""
+        """Register under this session and be unfenced. May be repeated."""
         await self._host.change(lambda catalog: self._register(catalog, session.live.number))
-        self.epoch = self._own(self._catalog).epoch
-        self._save_epoch(self.epoch)
-        self._session = session
-        await self._unfence()
-
-    async def _unfence(self) -> None:
-        broker_id = self._profile.broker_id
+        epoch, broker_id = self._own(self._catalog).epoch, self._profile.broker_id
+        if epoch != self.epoch:
+            self._save_epoch(epoch)
+            self.epoch = epoch
         self._fenced.clear()
         await self._host.change(lambda catalog: decide_unfence(catalog.cluster, broker_id, self.epoch))
         if not self._is_active:
@@ -156,9 +158,9 @@ class ClusterMembership:
         profile, draft = self._profile, catalog.draft()
         events: list[Event] = []
         present = catalog.cluster.find_broker(profile.broker_id)
-        if present is not None and not profile.has_directory:
-            self._check_empty(catalog)
         if present is not None and present.incarnation_id != profile.incarnation_id:
+            if not profile.has_directory:
+                self._check_empty(catalog)
             events += decide_fence(catalog.cluster, profile.broker_id, present.epoch)
             for event in events:
                 draft.apply(event)
@@ -221,10 +223,9 @@ class ClusterMembership:
         pause_s = RETRY_S_MIN
         while not (self.has_session and self.is_active):
             try:
-                if self.has_session:
-                    await self._unfence()
-                else:
-                    await self._enter(await self._open_session())
+                if self._session is None or not self._session.is_alive:
+                    self._session = await self._open_session()
+                await self._enter(self._session)
             except BrokerError as error:
                 logger.warning("cannot join the cluster again; retrying in %.1f s: %s", pause_s, error)
                 await asyncio.sleep(pause_s)
