@@ -131,7 +131,7 @@ def test_an_empty_directory_does_not_take_the_place_of_one_with_partitions() -> 
     async def play(nodes: ClusterNodes) -> None:
         await nodes.create(1, "t", 3)
         await nodes.stop(3)
-        twin = ClusterNodes(nodes._loop, nodes.store)
+        twin = ClusterNodes(nodes._loop, nodes.store, "twin")
         with pytest.raises(TornSegment, match="1 partitions, but its data directory is new"):
             await twin.start(3)
         await nodes.start(3)
@@ -143,7 +143,7 @@ def test_an_empty_directory_does_not_take_the_place_of_one_with_partitions() -> 
 
 def test_a_second_process_of_the_same_id_is_refused() -> None:
     async def play(nodes: ClusterNodes) -> None:
-        twin = ClusterNodes(nodes._loop, nodes.store)
+        twin = ClusterNodes(nodes._loop, nodes.store, "twin")
         with pytest.raises(DuplicateBroker, match="--node-id"):
             await twin.start(1)
 
