@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import BrokerError, UnknownTopic
-from penstock.core.limits import LINK_KEY_BYTES, PRODUCER_IDS_BLOCK
+from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.recovery import open_log
 from penstock.core.machines.catalog.catalog import Catalog, make_topic_id
 from penstock.core.machines.catalog.events import (
@@ -27,7 +27,6 @@ from penstock.core.machines.catalog.events import (
     TopicSaved,
 )
 from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
-from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_BROKER_EPOCH
 from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.model import Address, Storage
 from penstock.core.resource_config import ResourceKind
@@ -35,8 +34,6 @@ from penstock.node import checkpoint
 from penstock.node.checkpoint import Identity
 from penstock.node.cluster import metadata_file
 from penstock.node.cluster.catalog_host import CatalogHost
-from penstock.node.cluster.controller import Controller
-from penstock.node.cluster.membership import ClusterMembership, MemberProfile
 from penstock.node.cluster.metadata_file import MetadataFile
 from penstock.node.cluster.metadata_log import MetadataLog, OpenSharedLog, SharedMetadataLog
 from penstock.node.coordinators.group_coordinator import GroupCoordinator
@@ -45,12 +42,9 @@ from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.shard_host import ShardHost
 from penstock.node.coordinators.subscriptions import TOPIC as SUBSCRIPTIONS_TOPIC
 from penstock.node.coordinators.subscriptions import Subscriptions
-from penstock.node.coordinators.transaction_links import TransactionLinks
 from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
 from penstock.node.coordinators.transactions import TransactionCoordinator
 from penstock.node.janitor import Janitor
-from penstock.node.peers.link_opening import LinkPeer
-from penstock.node.peers.links import PeerLinks
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import TOPICS_DIRECTORY, PartitionTable
 from penstock.node.runtime.runtime import Runtime
@@ -59,21 +53,19 @@ from penstock.node.settings import Settings
 from penstock.node.topic_creation import NewTopic, TopicCreation
 from penstock.node.topic_defaults import inherited_group_settings, inherited_settings, initial_features
 
+if TYPE_CHECKING:
+    from penstock.node.cluster.controller import Controller
+    from penstock.node.cluster.membership import ClusterMembership
+    from penstock.node.cluster_parts import LastRun
+    from penstock.node.coordinators.transaction_links import TransactionLinks
+    from penstock.node.peers.links import PeerLinks
+
 logger = logging.getLogger("penstock.broker")
 
 OWN_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY, *checkpoint.FILE_NAMES)
 """Files and directories that a node creates in its data directory."""
 ADOPTED_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY)
 """Those that are data: they must not exist without an identity."""
-
-
-class LastRun(NamedTuple):
-    """What the directory tells about the last run of a cluster's broker."""
-
-    complete_epoch: int = NO_BROKER_EPOCH
-    """Its broker epoch, if none of its records can be missing."""
-    has_directory: bool = True
-    """Whether there is a directory, or none is needed."""
 
 
 class Broker:
@@ -86,7 +78,7 @@ class Broker:
         identity: Identity,
         recovery_points: dict[str, int],
         shared: SharedMetadataLog | None = None,
-        last_run: LastRun = LastRun(),  # noqa: B008
+        last_run: LastRun | None = None,
     ) -> None:
         self.settings = settings
         self.runtime = runtime
@@ -111,6 +103,31 @@ class Broker:
         self.partitions_of = self._table.of_topic
         self.leader_of = self._table.leader_of
         self._janitor = Janitor(runtime, settings, self.partitions, self, recovery_points)
+        self.links: PeerLinks | None = None
+        """Connections to the other brokers of the cluster."""
+        self.transaction_links: TransactionLinks | None = None
+        self.membership: ClusterMembership | None = None
+        self.controller: Controller | None = None
+        if shared is not None and last_run is not None:
+            self._prepare_membership(shared, last_run)
+        self._make_coordinators()
+        self._shard_hosts: dict[str, ShardHost[Any]] = {
+            GROUPS_TOPIC: self.group_coordinator.groups.host,
+            TRANSACTIONS_TOPIC: self.transactions.host,
+            SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
+        }
+
+    def _prepare_membership(self, shared: SharedMetadataLog, last_run: LastRun) -> None:
+        from penstock.node.cluster_parts import make_links, make_member
+
+        runtime, identity, catalog = self.runtime, self.identity, self.catalog
+        self.links, self.transaction_links = make_links(runtime, identity, catalog)
+        self.membership, self.controller = make_member(
+            shared, self._metadata, catalog, runtime, identity, self.settings.rack, last_run, self._set_active
+        )
+
+    def _make_coordinators(self) -> None:
+        settings, runtime = self.settings, self.runtime
         self.group_coordinator = GroupCoordinator(
             settings,
             runtime,
@@ -118,9 +135,6 @@ class Broker:
             lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
-        self.links = None if shared is None else PeerLinks(runtime, identity.node_id, self._find_peer)
-        """Connections to the other brokers of the cluster."""
-        self.transaction_links = None if self.links is None else TransactionLinks(self.links)
         self.markers = Markers(
             self.catalog, self.partition, self.group_coordinator.committed, self.transaction_links
         )
@@ -128,33 +142,6 @@ class Broker:
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
         self.subscriptions = Subscriptions(settings, runtime, self.own_topic, self.catalog, self.partition)
-        self._shard_hosts: dict[str, ShardHost[Any]] = {
-            GROUPS_TOPIC: self.group_coordinator.groups.host,
-            TRANSACTIONS_TOPIC: self.transactions.host,
-            SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
-        }
-        self.membership, self.controller = self._make_member(shared, last_run)
-
-    def _make_member(
-        self, shared: SharedMetadataLog | None, last_run: LastRun
-    ) -> tuple[ClusterMembership | None, Controller | None]:
-        """A single broker has no membership and no controller."""
-        if shared is None:
-            return None, None
-        identity, rng = self.identity, self.runtime.rng
-        profile = MemberProfile(
-            identity.cluster_id,
-            identity.node_id,
-            rng.bytes(16).hex(),
-            self.settings.rack,
-            rng.bytes(LINK_KEY_BYTES),
-        )
-        profile.previous_epoch = last_run.complete_epoch
-        profile.has_directory = last_run.has_directory
-        membership = ClusterMembership(
-            shared, self._metadata, self.catalog, profile, self._set_active, self._save_broker_epoch
-        )
-        return membership, Controller(shared, self._metadata, self.catalog, self.identity.node_id)
 
     @property
     def _log(self) -> MetadataLog:
@@ -193,19 +180,9 @@ class Broker:
             await self.membership.join(listeners)
             self.controller.start()
 
-    def _find_peer(self, broker_id: int) -> LinkPeer | None:
-        cluster = self.catalog.cluster
-        found = cluster.find_broker(broker_id)
-        if found is None or found.is_fenced or cluster.link_key is None:
-            return None
-        return LinkPeer(found.listeners[KAFKA_LISTENER], self.identity.cluster_id, cluster.link_key)
-
     def _set_active(self, is_active: bool) -> None:
         self._table.set_active(is_active=is_active)
         self.catalog_version += 1
-
-    def _save_broker_epoch(self, epoch: int) -> None:
-        checkpoint.save_registration(self.runtime.files, epoch, self.runtime.boot_id)
 
     async def announce_stop(self) -> None:
         """Before the doors close: others take over what they can, and clients hear of it from this broker."""
@@ -445,10 +422,12 @@ async def _start(
             "the last run did not shut down cleanly; verifying logs past their recovery points",
             extra={"run_epoch": identity.run_epoch},
         )
-    last_run = LastRun(
-        checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean),
-        has_directory=not is_new or settings.storage is Storage.MEMORY,
-    )
+    last_run = None
+    if shared is not None:
+        from penstock.node.cluster_parts import LastRun
+
+        complete_epoch = checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean)
+        last_run = LastRun(complete_epoch, has_directory=not is_new or settings.storage is Storage.MEMORY)
     broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()
     return broker
