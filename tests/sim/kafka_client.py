@@ -49,20 +49,21 @@ class Fetched(NamedTuple):
     """Where to read on: behind the last batch, which compaction may have left without its last records."""
 
 
-class KafkaClient:
+class KafkaClient(asyncio.Protocol):
     """Requests may be pipelined. Once the connection is gone every call raises ConnectionError."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._received = bytearray()
         self._asked: deque[tuple[int, int, asyncio.Future[Any]]] = deque()
-        self._sent = 0
+        self._sent = self._answered = 0
         self._broken = False
-        self._listening = asyncio.create_task(self._listen())
 
     @classmethod
     async def connect(cls, host: str, port: int) -> KafkaClient:
-        return cls(*await asyncio.open_connection(host, port))
+        _, client = await asyncio.get_running_loop().create_connection(cls, host, port)
+        return client
 
     @property
     def is_broken(self) -> bool:
@@ -71,7 +72,7 @@ class KafkaClient:
 
     def close(self) -> None:
         self._break()
-        self._writer.close()
+        self._transport.close()
 
     async def call(
         self, api_key: ApiKey, version: int, body: Any, *, answer_s_max: float = ANSWER_S_MAX
@@ -82,40 +83,53 @@ class KafkaClient:
     def _ask(self, api_key: ApiKey, version: int, body: Any) -> asyncio.Future[Any]:
         if self._broken:
             raise ConnectionError("the connection is gone")
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._writer.write(encode_request(api_key, version, self._sent, "sim", body))
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._transport.write(encode_request(api_key, version, self._sent, "sim", body))
         self._asked.append((api_key, version, answer))
         self._sent += 1
         return answer
 
     async def _answer(self, answer: asyncio.Future[Any], answer_s_max: float = ANSWER_S_MAX) -> Any:
+        timer = self._loop.call_later(answer_s_max, self.close)
         try:
-            return await asyncio.wait_for(answer, answer_s_max)
-        except TimeoutError:
-            self.close()
-            raise ConnectionError("the broker fell silent") from None
+            return await answer
+        finally:
+            timer.cancel()
 
-    async def _listen(self) -> None:
-        received = 0
-        try:
-            while True:
-                size = int.from_bytes(await self._reader.readexactly(_SIZE_BYTES), "big")
-                frame = await self._reader.readexactly(size)
-                api_key, version, answer = self._asked.popleft()
-                correlation_id, body = decode_response(api_key, version, frame)
-                assert correlation_id == received, "an answer out of its order"
-                received += 1
-                if not answer.done():
-                    answer.set_result(body)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            self._break()
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received
+        received += data
+        while len(received) >= _SIZE_BYTES:
+            end = _SIZE_BYTES + int.from_bytes(received[:_SIZE_BYTES], "big")
+            if len(received) < end:
+                return
+            frame = bytes(received[_SIZE_BYTES:end])
+            del received[:end]
+            self._take(frame)
+
+    def _take(self, frame: bytes) -> None:
+        if self._broken:
+            return
+        api_key, version, answer = self._asked.popleft()
+        correlation_id, body = decode_response(api_key, version, frame)
+        assert correlation_id == self._answered, "an answer out of its order"
+        self._answered += 1
+        if not answer.done():
+            answer.set_result(body)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._break()
 
     def _break(self) -> None:
         self._broken = True
         while self._asked:
             _, _, answer = self._asked.popleft()
             if not answer.done():
-                answer.set_exception(ConnectionError("the connection broke"))
+                answer.set_exception(ConnectionError("the connection broke, or the broker fell silent"))
 
     # ---- data
 
