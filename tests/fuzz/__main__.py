@@ -28,9 +28,9 @@ SAMPLES = 8
 
 
 def all_targets() -> tuple[Target, ...]:
-    from fuzz import coordinators, door, further_doors, gossip, http_door, metadata, stored, wire
+    from fuzz import coordinators, door, further_doors, gossip, http_door, links, metadata, stored, wire
 
-    doors = (*door.TARGETS, *further_doors.TARGETS, *http_door.TARGETS, *metadata.TARGETS)
+    doors = (*door.TARGETS, *further_doors.TARGETS, *http_door.TARGETS, *links.TARGETS, *metadata.TARGETS)
     return (*wire.TARGETS, *gossip.TARGETS, *stored.TARGETS, *coordinators.TARGETS, *doors)
 
 

@@ -17,6 +17,7 @@ from kafka_samples import sample
 from log_samples import keyed_batch
 from manual_ports import Hand, PromptWorkers, turns
 from penstock.apps.doorways import KAFKA, Doorways
+from penstock.core.machines.cluster.brokers import decide_link_key
 from penstock.core.model import Storage
 from penstock.node.broker import Broker, start_broker
 from penstock.node.runtime.memory import MemoryFiles
@@ -31,6 +32,7 @@ SETTINGS = Settings(
     inflight_bytes_max=1_000_000,
     response_queue_bytes_max=500_000,
 )
+LINK_KEY = b"k" * 32
 NAMES = ("orders", "orders", "__consumer_offsets", "neu", "..", "x" * 300)
 
 
@@ -55,6 +57,7 @@ class Live:
         await self.broker.change(
             lambda catalog: catalog.decide_create_topic("orders", 2, {}, topic_id=topic_id, now_ms=1)
         )
+        await self.broker.change(lambda catalog: decide_link_key(catalog.cluster, LINK_KEY))
         self.doors: Doorways = open_doors(self.broker)
         self.witness = Caller(self.doors)
 
@@ -71,6 +74,7 @@ class Live:
         word = f"{name} {end}, {'answered' if caller.line.sent else 'silent'}"
         answer = await self.witness.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
         assert answer.error_code == 0
+        assert not caller.connection.session.is_broker, "without the link key"
         caller.line.abort()
         await turns()
         assert not self.crashes, "\n".join(self.crashes)

@@ -18,7 +18,7 @@ from penstock.spark.pipelines.loader import read_project
 from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.runner import started, watch
 from penstock.testing import Broker
-from penstock.testing.broker import SOURCE_DIR
+from penstock.testing.child_server import SOURCE_DIR
 from spark.places import PROJECT
 
 Record = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.client.raw.loops import VARIABLE
-from penstock.testing.broker import SOURCE_DIR
+from penstock.testing.child_server import SOURCE_DIR
 
 TESTS = Path(__file__).parents[1]
 RUN_S_MAX = 280

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.spark.java import find_java
-from penstock.testing.broker import SOURCE_DIR
+from penstock.testing.child_server import SOURCE_DIR
 from spark.shop import Shop, values
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative"

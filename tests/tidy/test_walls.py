@@ -16,6 +16,7 @@ OWN_WORDS = ("tests/tidy/walls.py", "tests/tidy/test_walls_bite.py")
 OFFERED = {
     "Aborted",
     "Broker",
+    "Cluster",
     "Delivery",
     "Fenced",
     "Group",

@@ -7,21 +7,28 @@ how it compacts, how fast it elects. Its data is below the broker's.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.apps.ready import StartError
 from penstock.apps.supervised_process import SupervisedProcess
+from penstock.core.errors import MetadataUnavailable, TimedOut
 from penstock.core.model import Address
-from penstock.node.cluster.members import ClusterMember
+from penstock.node.cluster.members import ClusterMember, parse_members
 from penstock.node.connections.addresses import is_loopback
 from penstock.node.etcd.target import EtcdTarget, TlsFiles
+from penstock.node.settings import Settings
+from penstock.wire.etcd.messages import get
+
+logger = logging.getLogger("penstock.etcd")
 
 DIRECTORY = "etcd"
 HEARTBEAT_MS = 200
@@ -33,6 +40,7 @@ COMPACTION_RETENTION = "5m"
 SNAPSHOT_COUNT = 10_000
 """Raft entries between two snapshots of etcd; the default of old versions costs 100 MB of memory."""
 
+_PROBED_KEY = b"penstock"
 _OLDEST = (3, 4, 0)
 _FEATURE_GATES = (3, 6, 0)
 _LOSES_DATA = ((3, 5, 0), (3, 5, 2))
@@ -79,6 +87,45 @@ class MemberPlan:
         own = self.own
         others = [member.address for member in self.members if member != own]
         return EtcdTarget((own.address, *others), tls=self.tls)
+
+
+@asynccontextmanager
+async def running_member(settings: Settings) -> AsyncIterator[EtcdTarget]:
+    """Run the member that the setting `cluster` lists for this broker; yields how to reach it and the others.
+
+    The member stops after the broker, which needs it to leave the cluster. Raises StartError.
+    """
+    assert settings.cluster is not None
+    plan = MemberPlan(parse_members(settings.cluster), settings.node_id, Path(settings.data_dir))
+    member = etcd_member(plan)
+    try:
+        await member.start()
+    except OSError as error:
+        raise StartError(f"Cannot start etcd: {error.strerror}. {_INSTALL}.") from error
+    try:
+        yield plan.target
+    finally:
+        await member.stop()
+
+
+async def await_majority(target: EtcdTarget) -> None:
+    """Wait until etcd answers. The first machines of a cluster wait here for the others to be started."""
+    from penstock.node.etcd.client import EtcdClient
+
+    client = EtcdClient(target)
+    try:
+        while True:
+            try:
+                await client.read(get(_PROBED_KEY))
+                return
+            except (MetadataUnavailable, TimedOut) as error:
+                logger.warning(
+                    "waiting for a majority of the etcd members to run; start the brokers that --cluster lists: %s",
+                    error,
+                    extra={"members": str(target)},
+                )
+    finally:
+        client.close()
 
 
 def etcd_member(plan: MemberPlan) -> SupervisedProcess:

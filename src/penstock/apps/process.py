@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 from penstock.apps.ready import StartError
 from penstock.node.runtime.data_directory import make_private, make_root
 from penstock.node.runtime.disk import DirectoryLock
+
+CLUSTER_FILE = "local-cluster.json"
+"""Marks the directory of a local cluster, below which its processes have theirs."""
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -37,6 +40,21 @@ def lock_directory(root: Path, own_names: tuple[str, ...], owner: str) -> Direct
         )
     make_private(root, own_names)
     return lock
+
+
+async def done_before(stopping: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
+    """Do the work; False if the signal to stop came first, and the work was cancelled."""
+    tasks = (asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait()))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not tasks[0].done():
+            return False
+        tasks[0].result()
+        return True
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def settle_memory() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,10 +32,20 @@ class ReadyInfo:
 
 
 def write_ready_file(path: Path, info: ReadyInfo) -> None:
-    """Create the file atomically, so that a process waiting for it never reads a partial one. Raises StartError."""
-    content = {"host": info.host, "port": info.port, "pid": info.pid, "data_dir": info.data_dir}
+    """The host, ports, pid and data directory of a broker. Raises StartError."""
+    content: dict[str, object] = {
+        "host": info.host,
+        "port": info.port,
+        "pid": info.pid,
+        "data_dir": info.data_dir,
+    }
     content |= {f"{name}_port": port for name, port in info.doors.items()}
-    temporary = path.with_name(f".{path.name}.{info.pid}.tmp")
+    write_json(path, content)
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Create the file atomically, so that a process waiting for it never reads a partial one. Raises StartError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
         temporary.replace(path)

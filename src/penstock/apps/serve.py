@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.apps.doorways import KAFKA, Doorways
-from penstock.apps.process import lock_directory, loop_factory, settle_memory
+from penstock.apps.process import CLUSTER_FILE, done_before, lock_directory, loop_factory, settle_memory
 from penstock.apps.ready import ReadyInfo, StartError
 from penstock.core.errors import BrokerError
 from penstock.core.model import Storage
@@ -42,11 +42,16 @@ _DESCRIPTORS_PER_CONNECTION = 2
 def serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code. Raises StartError if it cannot start."""
     is_on_disk = settings.storage is Storage.DISK
+    if is_on_disk and (Path(settings.data_dir) / CLUSTER_FILE).exists():
+        raise StartError(
+            f"The data directory {settings.data_dir} holds a local cluster; start it with `penstock cluster up` or"
+            " `penstock start --cores N`, or choose another --data-dir."
+        )
     lock = lock_directory(Path(settings.data_dir), OWN_NAMES, "broker") if is_on_disk else None
     settings = fit_to_descriptors(settings, _raise_file_limit(settings))
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_serve(settings, on_ready))
+            return runner.run(_serve_with_metadata(settings, on_ready))
     finally:
         if lock is not None:
             lock.release()
@@ -97,11 +102,23 @@ def fit_to_descriptors(settings: Settings, allowed: int) -> Settings:
     return replace(settings, connections_max=connections, open_files_max=files)
 
 
-async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
-    loop = asyncio.get_running_loop()
+async def _serve_with_metadata(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> int:
+    """The member of the metadata store that this broker runs, if any, starts first and stops last."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    if settings.cluster is None:
+        return await _serve(settings, on_ready, stopping)
+    from penstock.apps.etcd_member import await_majority, running_member
+
+    async with running_member(settings) as target:
+        if not await done_before(stopping, await_majority(target)):
+            return 0
+        return await _serve(replace(settings, metadata=target.url), on_ready, stopping)
+
+
+async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None], stopping: asyncio.Event) -> int:
+    loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop, settings.flush_threads)
     files: Files = (
         MemoryFiles()
@@ -119,12 +136,14 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None]) -> i
     try:
         bound = await doorways.open()
         advertised = advertised_address(settings, bound[KAFKA].port)
-        await _join(broker, bound, advertised)
-        await doorways.serve(advertised)
-        settle_memory()
-        on_ready(_ready_info(settings, bound, advertised))
-        await stopping.wait()
+        # A broker may wait long for the session of its predecessor to end.
+        if await done_before(stopping, _join(broker, bound, advertised)):
+            await doorways.serve(advertised)
+            settle_memory()
+            on_ready(_ready_info(settings, bound, advertised))
+            await stopping.wait()
         logger.info("stopping")
+        await broker.announce_stop()
         await doorways.close()
     finally:
         is_clean = await broker.stop()

@@ -360,6 +360,10 @@ class MetadataUnavailable(NotNow):
     """The metadata store cannot be reached, or has no majority. Nothing was changed."""
 
 
+class PeerUnavailable(NotNow):
+    """Another broker cannot be reached, or refuses this one. The request was not sent: nothing was changed there."""
+
+
 class NotEnoughReplicas(NotNow):
     """Fewer replicas are in sync than the topic requires."""
 

@@ -167,6 +167,18 @@ ADMIN_ENTRIES_MAX = 10_000
 BROKER_ID_MAX = 2**31 - 1
 """Kafka's protocol has signed 32-bit ids."""
 
+LINK_KEY_BYTES = 32
+"""As many as HMAC-SHA256 makes use of."""
+
+LINK_REQUESTS_IN_FLIGHT_MAX = 1_000
+"""Calls to one peer without an answer; the peer stops reading at as many by default. Further calls are throttled."""
+
+LINK_BYTES_IN_FLIGHT_MAX = 64 * 2**20
+"""Bytes of those calls: what a peer that stopped reading can keep in memory here."""
+
+LINK_RESPONSE_BYTES_MAX = FETCH_BYTES_MAX + 2**20
+"""One response of a peer: a full Fetch and its frame."""
+
 METADATA_APPEND_BYTES_MAX = 16 << 20
 """The events of one append to a shared metadata log: tens of thousands of topics."""
 

@@ -10,6 +10,13 @@ from dataclasses import dataclass, replace
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of a client that has not authenticated, by Kafka's name."""
 
+_BROKER_TYPE = "Broker:"
+
+
+def broker_principal(broker_id: int) -> str:
+    """The principal of a broker of this cluster. Only the handshake of a link assigns it."""
+    return f"{_BROKER_TYPE}{broker_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -26,8 +33,17 @@ class Session:
     def with_client(self, client_id: str | None) -> Session:
         return replace(self, client_id=client_id)
 
+    def with_principal(self, principal: str) -> Session:
+        """The client has proven who it is."""
+        return replace(self, principal=principal)
+
     def with_software(self, name: str, version: str) -> Session:
         return replace(self, software_name=name, software_version=version)
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether the caller is a broker of this cluster."""
+        return self.principal.startswith(_BROKER_TYPE)
 
     @property
     def software(self) -> str:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import BrokerError, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
@@ -27,16 +27,13 @@ from penstock.core.machines.catalog.events import (
     TopicSaved,
 )
 from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
-from penstock.core.machines.cluster.values import NO_BROKER_EPOCH
 from penstock.core.machines.consumer_group.targets import Topics
-from penstock.core.model import Address
+from penstock.core.model import Address, Storage
 from penstock.core.resource_config import ResourceKind
 from penstock.node import checkpoint
 from penstock.node.checkpoint import Identity
 from penstock.node.cluster import metadata_file
 from penstock.node.cluster.catalog_host import CatalogHost
-from penstock.node.cluster.controller import Controller
-from penstock.node.cluster.membership import ClusterMembership, MemberProfile
 from penstock.node.cluster.metadata_file import MetadataFile
 from penstock.node.cluster.metadata_log import MetadataLog, OpenSharedLog, SharedMetadataLog
 from penstock.node.coordinators.group_coordinator import GroupCoordinator
@@ -56,6 +53,13 @@ from penstock.node.settings import Settings
 from penstock.node.topic_creation import NewTopic, TopicCreation
 from penstock.node.topic_defaults import inherited_group_settings, inherited_settings, initial_features
 
+if TYPE_CHECKING:
+    from penstock.node.cluster.controller import Controller
+    from penstock.node.cluster.membership import ClusterMembership
+    from penstock.node.cluster_parts import LastRun
+    from penstock.node.coordinators.transaction_links import TransactionLinks
+    from penstock.node.peers.links import PeerLinks
+
 logger = logging.getLogger("penstock.broker")
 
 OWN_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY, *checkpoint.FILE_NAMES)
@@ -74,7 +78,7 @@ class Broker:
         identity: Identity,
         recovery_points: dict[str, int],
         shared: SharedMetadataLog | None = None,
-        complete_epoch: int = NO_BROKER_EPOCH,
+        last_run: LastRun | None = None,
     ) -> None:
         self.settings = settings
         self.runtime = runtime
@@ -97,7 +101,33 @@ class Broker:
         self.partition = self._table.get
         self.partitions = self._table.all
         self.partitions_of = self._table.of_topic
+        self.leader_of = self._table.leader_of
         self._janitor = Janitor(runtime, settings, self.partitions, self, recovery_points)
+        self.links: PeerLinks | None = None
+        """Connections to the other brokers of the cluster."""
+        self.transaction_links: TransactionLinks | None = None
+        self.membership: ClusterMembership | None = None
+        self.controller: Controller | None = None
+        if shared is not None and last_run is not None:
+            self._prepare_membership(shared, last_run)
+        self._make_coordinators()
+        self._shard_hosts: dict[str, ShardHost[Any]] = {
+            GROUPS_TOPIC: self.group_coordinator.groups.host,
+            TRANSACTIONS_TOPIC: self.transactions.host,
+            SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
+        }
+
+    def _prepare_membership(self, shared: SharedMetadataLog, last_run: LastRun) -> None:
+        from penstock.node.cluster_parts import make_links, make_member
+
+        runtime, identity, catalog = self.runtime, self.identity, self.catalog
+        self.links, self.transaction_links = make_links(runtime, identity, catalog)
+        self.membership, self.controller = make_member(
+            shared, self._metadata, catalog, runtime, identity, self.settings.rack, last_run, self._set_active
+        )
+
+    def _make_coordinators(self) -> None:
+        settings, runtime = self.settings, self.runtime
         self.group_coordinator = GroupCoordinator(
             settings,
             runtime,
@@ -105,33 +135,13 @@ class Broker:
             lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
-        self.markers = Markers(self.catalog, self.partition, self.group_coordinator.committed)
+        self.markers = Markers(
+            self.catalog, self.partition, self.group_coordinator.committed, self.transaction_links
+        )
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
         self.subscriptions = Subscriptions(settings, runtime, self.own_topic, self.catalog, self.partition)
-        self._shard_hosts: dict[str, ShardHost[Any]] = {
-            GROUPS_TOPIC: self.group_coordinator.groups.host,
-            TRANSACTIONS_TOPIC: self.transactions.host,
-            SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
-        }
-        self.membership, self.controller = self._make_member(shared, complete_epoch)
-
-    def _make_member(
-        self, shared: SharedMetadataLog | None, complete_epoch: int
-    ) -> tuple[ClusterMembership | None, Controller | None]:
-        """A single broker has no membership and no controller."""
-        if shared is None:
-            return None, None
-        incarnation_id = self.runtime.rng.bytes(16).hex()
-        profile = MemberProfile(
-            self.identity.cluster_id, self.identity.node_id, incarnation_id, self.settings.rack
-        )
-        profile.previous_epoch = complete_epoch
-        membership = ClusterMembership(
-            shared, self._metadata, self.catalog, profile, self._set_active, self._save_broker_epoch
-        )
-        return membership, Controller(shared, self._metadata, self.catalog, self.identity.node_id)
 
     @property
     def _log(self) -> MetadataLog:
@@ -174,19 +184,22 @@ class Broker:
         self._table.set_active(is_active=is_active)
         self.catalog_version += 1
 
-    def _save_broker_epoch(self, epoch: int) -> None:
-        checkpoint.save_registration(self.runtime.files, epoch, self.runtime.boot_id)
+    async def announce_stop(self) -> None:
+        """Before the doors close: others take over what they can, and clients hear of it from this broker."""
+        if self.membership is not None and self.controller is not None:
+            await self.controller.stop()
+            await self.membership.begin_leaving()
 
     async def stop(self) -> bool:
         """Flush everything, save the recovery points and the clean-shutdown marker; False if the shutdown is not
         clean."""
-        if self.membership is not None and self.controller is not None:
-            await self.controller.stop()
-            await self.membership.begin_leaving()
         await self.subscriptions.stop()
         await self.transactions.stop()
         await self.group_coordinator.stop()
         await self._janitor.stop()
+        if self.links is not None and self.transaction_links is not None:
+            self.transaction_links.close()
+            await self.links.close()
         are_settled = await self._table.stop()
         if self.membership is not None:
             await self.membership.leave()
@@ -290,6 +303,8 @@ class Broker:
                     if self.membership is not None and self.controller is not None:
                         self.membership.follow_registration(broker)
                         self.controller.wake()
+                    if self.links is not None:
+                        self.links.refresh()
                 case BrokerConfigSaved() | TopicDefaultsSaved():
                     for topic in self.catalog.topics:
                         yield from self._table.open_topic(topic)
@@ -371,13 +386,14 @@ async def start_broker(
     cluster; without it the node is a cluster of its own."""
     files = runtime.files
     checkpoint.require_identity(files, ADOPTED_NAMES)
+    stored_cluster_id = checkpoint.stored_cluster_id(files)
     recovery_points = checkpoint.load_recovery_points(files)
     shared = None
     if open_shared is not None:
         seen_index = recovery_points.get(metadata_file.DIRECTORY, 0)
-        shared = await open_shared(checkpoint.stored_cluster_id(files), seen_index)
+        shared = await open_shared(stored_cluster_id, seen_index)
     try:
-        return await _start(settings, runtime, recovery_points, shared)
+        return await _start(settings, runtime, recovery_points, shared, is_new=not stored_cluster_id)
     except BaseException:
         if shared is not None:
             await shared.close()
@@ -389,6 +405,8 @@ async def _start(
     runtime: Runtime,
     recovery_points: dict[str, int],
     shared: SharedMetadataLog | None,
+    *,
+    is_new: bool,
 ) -> Broker:
     files = runtime.files
     was_clean = checkpoint.take_clean_marker(files)
@@ -404,7 +422,12 @@ async def _start(
             "the last run did not shut down cleanly; verifying logs past their recovery points",
             extra={"run_epoch": identity.run_epoch},
         )
-    complete_epoch = checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean)
-    broker = Broker(settings, runtime, identity, recovery_points, shared, complete_epoch)
+    last_run = None
+    if shared is not None:
+        from penstock.node.cluster_parts import LastRun
+
+        complete_epoch = checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean)
+        last_run = LastRun(complete_epoch, has_directory=not is_new or settings.storage is Storage.MEMORY)
+    broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()
     return broker

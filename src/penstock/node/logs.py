@@ -17,14 +17,16 @@ from penstock.node.log_choices import LogFormat, LogLevel
 ROOT_LOGGER = "penstock"
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_JSON_OWN = ("time", "level", "logger", "message", "exception")
+_JSON_OWN = ("time", "level", "logger", "message", "exception", "node_id")
 
 
-def configure_logging(level: LogLevel, log_format: LogFormat, stream: TextIO) -> None:
-    """Send log lines of `penstock`, and warnings of other libraries, to the stream. Replaces the previous
-    configuration."""
+def configure_logging(
+    level: LogLevel, log_format: LogFormat, stream: TextIO, *, node_id: int | None = None
+) -> None:
+    """Send log lines of `penstock`, and warnings of other libraries, to the stream, each with the node id if there is
+    one. Replaces the previous configuration."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
+    handler.setFormatter((JsonFormatter if log_format is LogFormat.JSON else TextFormatter)(node_id))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -32,24 +34,35 @@ def configure_logging(level: LogLevel, log_format: LogFormat, stream: TextIO) ->
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-01T00:00:00.000Z INFO    broker            message  topic=orders partition=0`."""
+    """`2026-01-01T00:00:00.000Z INFO    broker            message  topic=orders partition=0`; with a node id,
+    `broker-1` comes before the logger."""
+
+    def __init__(self, node_id: int | None = None) -> None:
+        super().__init__()
+        self._label = "" if node_id is None else f"broker-{node_id} "
 
     def format(self, record: logging.LogRecord) -> str:
         name = record.name.removeprefix(ROOT_LOGGER + ".")
-        line = f"{_time(record)} {record.levelname:<7} {name:<17} {escape(record.getMessage())}"
+        line = f"{_time(record)} {record.levelname:<7} {self._label}{name:<17} {escape(record.getMessage())}"
         fields = " ".join(f"{escape(key)}={_text_value(value)}" for key, value in _fields(record).items())
         trace = "".join(f"\n    {escape(part)}" for part in _trace(self, record).splitlines())
         return f"{line}  {fields}{trace}" if fields else line + trace
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, then the fields, then the exception if there is one."""
+    """One JSON object per line: time, level, logger, node id, message, then the fields, then the exception if there is
+    one."""
+
+    def __init__(self, node_id: int | None = None) -> None:
+        super().__init__()
+        self._node: dict[str, object] = {} if node_id is None else {"node_id": node_id}
 
     def format(self, record: logging.LogRecord) -> str:
         content: dict[str, object] = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
+            **self._node,
             "message": record.getMessage(),
         }
         for key, value in _fields(record).items():

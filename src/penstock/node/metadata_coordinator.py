@@ -31,6 +31,7 @@ COORDINATOR_NODE_ID = -1
 """In the identity file: no broker can be started on a coordinator's directory, and the reverse."""
 UPKEEP_S = 60.0
 """How often the log is compacted and its recovery point saved."""
+LINGER_STEP_S = 0.02
 COORDINATOR_FILES = (metadata_file.DIRECTORY, SESSIONS_FILE, *checkpoint.FILE_NAMES)
 
 
@@ -62,6 +63,13 @@ class MetadataCoordinator:
         self._gate.watch()
         self._upkeep.spawn(self._maintain())
         return bound
+
+    async def brokers_gone(self, wait_s_max: float) -> None:
+        """Serve on until no broker is connected, at most for this long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_s_max
+        while self._gate.connections and loop.time() < deadline:
+            await asyncio.sleep(LINGER_STEP_S)
 
     async def stop(self) -> bool:
         """Finish the appends in progress, disconnect the brokers, close the log; False if that was not clean."""

@@ -14,7 +14,7 @@ import pytest
 
 from conditions import until
 from penstock.apps import supervised_process
-from penstock.apps.supervised_process import SupervisedProcess
+from penstock.apps.supervised_process import SupervisedProcess, describe_exit
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 STUBBORN = [
@@ -56,7 +56,7 @@ def test_a_child_that_dies_is_started_again_until_it_is_stopped(
         await child.stop()
 
     asyncio.run(scene())
-    assert "sleeper exited with code -9, restarting in 0.0 s" in caplog.text
+    assert "sleeper exited with SIGKILL, restarting in 0.0 s" in caplog.text
 
 
 def test_failures_are_logged_with_their_remedy_and_ever_longer_delays(
@@ -143,7 +143,7 @@ def test_a_large_output_file_is_set_aside(tmp_path: Path, monkeypatch: pytest.Mo
 
 PARENT = """
 import asyncio, pathlib, sys
-from penstock.apps.supervised_process import SupervisedProcess
+from penstock.apps.supervised_process import SupervisedProcess, describe_exit
 async def main():
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
     child = SupervisedProcess("sleeper", command, pathlib.Path(sys.argv[1]))
@@ -164,3 +164,70 @@ def test_a_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         parent.kill()
         parent.communicate()
     until(lambda: not is_running(child), "the child outlived its parent")
+
+
+def test_a_growing_output_file_is_cut_while_the_child_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervised_process, "OUTPUT_BYTES_MAX", 1_000)
+    monkeypatch.setattr(supervised_process, "OUTPUT_CHECK_S", 0.01)
+    talker = "import sys\nwhile True: print('x' * 99, flush=True); sys.stdin.read(1); __import__('time').sleep(0.001)"
+    output = tmp_path / "out.log"
+
+    async def scene() -> None:
+        child = SupervisedProcess("talker", [sys.executable, "-c", talker], output)
+        await child.start()
+        while not output.with_suffix(".old").exists() or output.stat().st_size == 0:
+            await asyncio.sleep(0.01)
+        await child.stop()
+
+    asyncio.run(scene())
+    assert set(output.read_text()) <= {"x", "\n"}, "it goes on at the start of the file, without a hole"
+
+
+def test_a_child_stays_on_its_core(tmp_path: Path) -> None:
+    core = max(os.sched_getaffinity(0))
+
+    async def scene() -> None:
+        child = SupervisedProcess("sleeper", SLEEPER, tmp_path / "out", core=core)
+        await child.start()
+        assert os.sched_getaffinity(await started(child, 1)) == {core}
+        await child.stop()
+
+    asyncio.run(scene())
+
+
+def test_a_child_that_must_stop_at_once_is_not_asked(tmp_path: Path) -> None:
+    async def scene() -> None:
+        child = SupervisedProcess("deaf", STUBBORN, tmp_path / "out")
+        await child.start()
+        assert await child.stop(at_once=True) == -signal.SIGKILL
+        assert await child.stop() == 0
+
+    asyncio.run(scene())
+
+
+def test_arguments_are_made_for_every_start_and_a_final_exit_ends_it(tmp_path: Path) -> None:
+    numbers = iter(range(10))
+
+    async def scene() -> None:
+        code = "import sys; raise SystemExit(int(sys.argv[1]))"
+        child = SupervisedProcess(
+            "counter",
+            [sys.executable, "-c", code],
+            tmp_path / "out",
+            prepare=lambda: [str(next(numbers))],
+            is_final=lambda exit_code: exit_code == 2,
+        )
+        await child.start()
+        while child.final_code is None:
+            await asyncio.sleep(0.01)
+        assert (child.final_code, child.start_count) == (2, 3)
+        await child.stop()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(("code", "words"), [(0, "code 0"), (-9, "SIGKILL"), (-99, "signal 99")])
+def test_an_exit_is_described(code: int, words: str) -> None:
+    assert describe_exit(code) == words

@@ -125,3 +125,19 @@ def test_an_index_that_the_log_never_had_is_refused_and_the_connection_stays() -
         assert peer.received() == [(9, AppendDone(1))]
 
     run(test)
+
+
+def test_it_serves_on_until_the_last_broker_is_gone_or_the_time_is_over() -> None:
+    async def test() -> None:
+        coordinator = await start(Hand(workers=PromptWorkers()))
+        await coordinator.brokers_gone(60)
+        peer = Peer(coordinator).prove()
+        await coordinator.brokers_gone(0)
+        waiting = asyncio.ensure_future(coordinator.brokers_gone(60))
+        await turns()
+        peer.send(1, Renew(()))
+        assert peer.received() == [(1, Renewed(()))] and not waiting.done()
+        peer.connection.connection_lost(None)
+        await waiting
+
+    run(test)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from penstock.spark.scripts import quick_python
-from penstock.testing.broker import SOURCE_DIR
+from penstock.testing.child_server import SOURCE_DIR
 
 WORKER_S_MAX = 60.0
 PLANNER = "pyspark.sql.worker.lookup_data_sources"

@@ -46,14 +46,19 @@ def banner_lines(info: ReadyInfo, sources: Mapping[str, str]) -> list[str]:
 
 def warnings(info: ReadyInfo) -> list[str]:
     """Warnings about listening addresses."""
+    return address_warnings(info.host, info.advertised)
+
+
+def address_warnings(host: str, advertised: Address) -> list[str]:
+    """What the user should know about listening on this host."""
     found = []
-    if not is_loopback(info.host):
+    if not is_loopback(host):
         found.append(
             "Clients are not authenticated: anyone who can reach this address can read and write all topics."
         )
-    if is_wildcard(info.host):
+    if is_wildcard(host):
         found.append(
-            f"Clients are told to connect to {info.advertised}; "
+            f"Clients are told to connect to {advertised}; "
             "use --advertised-host if they reach this machine under another name."
         )
     return found

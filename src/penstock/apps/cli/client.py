@@ -125,7 +125,7 @@ def translated(bootstrap: str) -> Iterator[None]:
 
 def check_code(code: int, about: str) -> None:
     """Raise RefusedByBroker unless the error code is 0."""
-    from penstock.client.raw.connection import error_name
+    from penstock.wire.kafka import error_name
 
     if code:
         raise RefusedByBroker(f"{about}: {error_name(code)}")

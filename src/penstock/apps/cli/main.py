@@ -53,6 +53,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     lazy={
         "start": "penstock.apps.cli.start:start",
+        "cluster": "penstock.apps.cli.cluster:cluster",
         "pub": "penstock.apps.cli.pub:pub",
         "sub": "penstock.apps.cli.sub:sub",
         "topic": "penstock.apps.cli.topic:topic",

@@ -1,4 +1,5 @@
-"""`penstock start`: loads settings, configures logging, and runs the broker in the foreground with `serve`."""
+"""`penstock start`: loads settings, configures logging, and runs the broker in the foreground with `serve`, or one
+broker per core with `local_cluster`."""
 
 from __future__ import annotations
 
@@ -11,72 +12,13 @@ import click
 
 from penstock.apps.cli.failures import StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option
+from penstock.apps.cli.setting_options import SettingsCommand, load_given
 from penstock.apps.ready import ReadyInfo, StartError, remove_ready_file, write_ready_file
-from penstock.node.definitions.definition import SettingDefinition, SettingKind
-from penstock.node.definitions.values import show_value
 from penstock.node.log_choices import LogFormat
-from penstock.node.settings import DEFINITIONS, SECTIONS
-from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
-
-_METAVARS = {
-    SettingKind.HOST: "HOST",
-    SettingKind.TEXT: "DIR",
-    SettingKind.URL: "URL",
-    SettingKind.PORT: "PORT|off",
-    SettingKind.COUNT: "N",
-    SettingKind.BYTES: "SIZE",
-    SettingKind.MS: "TIME",
-}
+from penstock.node.settings_loader import LoadedSettings
 
 
-class SettingOption(click.Option):
-    """A flag generated from a setting. The settings loader parses it, so that all errors are reported together."""
-
-    def __init__(self, definition: SettingDefinition) -> None:
-        self.definition = definition
-        default = show_value(definition, definition.default)
-        text = definition.meaning + (f"  [default: {default}]" if default else "")
-        if definition.kind is SettingKind.SWITCH:
-            names = f"{definition.flag}/--no-{definition.flag.removeprefix('--')}"
-            super().__init__([names], default=None, help=text)
-        elif definition.choices is not None:
-            metavar = "|".join(member.value for member in definition.choices)
-            super().__init__(
-                [definition.flag], metavar=metavar, help=text, shell_complete=self.complete_choice
-            )
-        else:
-            path = click.Path() if definition.kind is SettingKind.TEXT and not definition.metavar else None
-            metavar = definition.metavar or _METAVARS[definition.kind]
-            super().__init__([definition.flag], type=path, metavar=metavar, help=text)
-
-    def complete_choice(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        assert self.definition.choices is not None
-        return [member.value for member in self.definition.choices if member.value.startswith(incomplete)]
-
-
-class StartCommand(click.Command):
-    """A command with a flag for every setting, grouped by section."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params += [SettingOption(definition) for definition in DEFINITIONS]
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        own = [param for param in self.get_params(ctx) if not isinstance(param, SettingOption)]
-        with formatter.section("Options"):
-            formatter.write_dl([row for param in own if (row := param.get_help_record(ctx)) is not None])
-        for section, title in SECTIONS.items():
-            rows = [
-                row
-                for param in self.params
-                if isinstance(param, SettingOption) and param.definition.section == section
-                if (row := param.get_help_record(ctx)) is not None
-            ]
-            with formatter.section(title):
-                formatter.write_dl(rows)
-
-
-@click.command(cls=StartCommand)
+@click.command(cls=SettingsCommand)
 @config_file_option
 @click.option(
     "--ready-file",
@@ -85,20 +27,25 @@ class StartCommand(click.Command):
     help="JSON file that is written once the broker accepts connections (host, ports of all doors, pid, data_dir) "
     "and removed when it stops.",
 )
-def start(config_file: str | None, ready_file: Path | None, **flags: Any) -> None:
+@click.option(
+    "--cores",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run N brokers as one cluster, each on a CPU core of its own with its data below the data directory; see "
+    "`penstock cluster up` for their ports.",
+)
+def start(config_file: str | None, ready_file: Path | None, cores: int, **flags: Any) -> None:
     """Run a broker in the foreground until Ctrl-C or SIGTERM.
 
     Every setting can be set as a flag, as PENSTOCK_<NAME> in the environment, or in the file. Flags override the
     environment, which overrides the file. Sizes can be written as 64k or 1 GiB, durations as 500ms, 30s or 7d.
     `penstock config explain` shows where each value comes from.
     """
-    given = {name: value for name, value in flags.items() if value is not None}
+    loaded = load_given(config_file, flags)
     try:
-        loaded = load_settings(config_file, os.environ, given)
-    except SettingsError as error:
-        raise WrongSettings(str(error)) from error
-    try:
-        code = _serve(loaded, ready_file)
+        code = _serve(loaded, ready_file) if cores == 1 else _serve_cores(loaded, ready_file, cores)
     except StartError as error:
         raise StartFailed(str(error)) from error
     sys.exit(code)
@@ -110,12 +57,15 @@ def _serve(loaded: LoadedSettings, ready_file: Path | None) -> int:
     from penstock.node.logs import configure_logging
 
     settings = loaded.settings
-    configure_logging(settings.log_level, settings.log_format, sys.stderr)
+    is_json = settings.log_format is LogFormat.JSON
+    is_alone = settings.metadata is None and settings.cluster is None
+    node_id = settings.node_id if is_json or not is_alone else None
+    configure_logging(settings.log_level, settings.log_format, sys.stderr, node_id=node_id)
     if ready_file is not None:
         remove_ready_file(ready_file)
 
     def on_ready(info: ReadyInfo) -> None:
-        if settings.log_format is LogFormat.JSON:
+        if is_json:
             log_ready(info)
         else:
             show_banner(info, loaded.sources)
@@ -127,3 +77,15 @@ def _serve(loaded: LoadedSettings, ready_file: Path | None) -> int:
     finally:
         if ready_file is not None:
             remove_ready_file(ready_file)
+
+
+def _serve_cores(loaded: LoadedSettings, ready_file: Path | None, count: int) -> int:
+    from penstock.apps.cli.cluster_view import run_foreground
+
+    cores = sorted(os.sched_getaffinity(0))
+    if count > len(cores):
+        raise WrongSettings(
+            f"flag: --cores: found {count}; allowed: at most {len(cores)}, the number of cores that this process may"
+            " use. More brokers than cores: `penstock cluster up --brokers N`"
+        )
+    return run_foreground(loaded, count, ready_file, cores=tuple(cores[:count]), logs_to_files=False)

@@ -10,11 +10,11 @@ from itertools import groupby
 
 from penstock.client.errors import OffsetOutOfRange, Refused, TimedOut, Unreachable
 from penstock.client.raw.cluster import RETRIABLE, Attempts, Cluster, Leader, TopicPartition
-from penstock.client.raw.connection import BrokerConnection, error_name
+from penstock.client.raw.connection import BrokerConnection
 from penstock.client.raw.transactions import TransactionHold, failure
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.records.batch import BatchHeader, check, size_at
-from penstock.wire.kafka import ApiKey, Buffer, ErrorCode, messages
+from penstock.wire.kafka import ApiKey, Buffer, ErrorCode, error_name, messages
 
 _PRODUCE_VERSION_MAX = 11
 """Later versions add partitions to a transaction implicitly (protocol V2)."""

@@ -18,10 +18,10 @@ from typing import NamedTuple, Self
 
 from penstock.client.access import Access
 from penstock.client.errors import ClientError, NotFound, Refused, TimedOut, Unreachable
-from penstock.client.raw.connection import BrokerConnection, error_name
+from penstock.client.raw.connection import BrokerConnection
 from penstock.core.model import Address
 from penstock.core.model import TopicPartition as TopicPartition
-from penstock.wire.kafka import ApiKey, ErrorCode, KafkaMessage, KafkaRequest, ResponseT, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, KafkaMessage, KafkaRequest, ResponseT, error_name, messages
 
 _METADATA_VERSION_MAX = 10
 """The first version with topic ids."""

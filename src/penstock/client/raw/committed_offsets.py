@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from penstock.client.errors import Pending, Refused
 from penstock.client.raw.cluster import RETRIABLE, Cluster, Coordinator, TopicPartition
-from penstock.client.raw.connection import error_name
-from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, error_name, messages
 
 _ONE_GROUP_VERSION_MAX = 7
 """The last version for a single group, and the first with `require_stable`."""

@@ -22,11 +22,11 @@ from penstock.core.model import Address
 from penstock.wire.kafka import (
     API,
     ApiKey,
-    ErrorCode,
     KafkaRequest,
     ResponseT,
     decode_response,
     encode_request,
+    error_name,
     messages,
 )
 
@@ -205,11 +205,6 @@ class BrokerConnection:
             f"connection to {self.address} lost: {_reason(error)}. "
             "Check that the broker is running and that security.protocol matches this port."
         )
-
-
-def error_name(code: int) -> str:
-    """Kafka's name for an error code."""
-    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
 
 
 def _reason(error: OSError) -> str:

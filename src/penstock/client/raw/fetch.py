@@ -27,11 +27,11 @@ from penstock.client.raw.cluster import (
     TopicPartition,
     id_bytes,
 )
-from penstock.client.raw.connection import BrokerConnection, error_name
+from penstock.client.raw.connection import BrokerConnection
 from penstock.client.raw.offsets import EARLIEST, READ_COMMITTED, list_offsets
 from penstock.core.errors import BrokerError
 from penstock.core.records.columns import AbortedProducer, ColumnLoops, WantedRows, decode_columns
-from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, error_name, messages
 
 FETCH_VERSION_MAX = 12
 """The last version with topic names; later ones use topic ids."""

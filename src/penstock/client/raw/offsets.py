@@ -16,8 +16,7 @@ from penstock.client.raw.cluster import (
     Node,
     TopicPartition,
 )
-from penstock.client.raw.connection import error_name
-from penstock.wire.kafka import ApiKey, ErrorCode, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, error_name, messages
 
 LATEST, EARLIEST = -1, -2
 """Kafka's special timestamps for the end and the start of the log."""

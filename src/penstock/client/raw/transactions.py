@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from penstock.client.errors import Aborted, ClientError, Fenced, NotFound, Refused
 from penstock.client.raw.cluster import Cluster, Coordinator, Node, TopicPartition
 from penstock.client.raw.committed_offsets import CommittedOffset
-from penstock.client.raw.connection import error_name
-from penstock.wire.kafka import ApiKey, ErrorCode, KafkaRequest, ResponseT, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, KafkaRequest, ResponseT, error_name, messages
 
 _INIT_VERSION_MAX = 4
 _ADD_VERSION_MAX = 3

@@ -90,6 +90,7 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
     errors.Throttled: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TimedOut: HTTPStatus.GATEWAY_TIMEOUT,
     errors.MetadataUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.PeerUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotEnoughReplicas: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.CoordinatorUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotCoordinator: HTTPStatus.SERVICE_UNAVAILABLE,

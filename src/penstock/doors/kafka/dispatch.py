@@ -25,11 +25,12 @@ from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.group_admin import GroupAdminHandlers
 from penstock.doors.kafka.groups import GroupHandlers
 from penstock.doors.kafka.large import LargeRequests
+from penstock.doors.kafka.links import LinkHandlers
 from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.placement import PlacementHandlers
 from penstock.doors.kafka.produce import ProduceHandler
 from penstock.doors.kafka.transactions import TransactionHandlers
-from penstock.doors.kafka.versions import VersionsHandler, advertised_versions
+from penstock.doors.kafka.versions import VersionsHandler, advertised_versions, unsupported
 from penstock.node.connections.connection import Connection
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.waist import Waist
@@ -104,10 +105,13 @@ class Dispatch:
             ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
-        self._versions = VersionsHandler(advertised_versions([*self._handlers, *own]), waist)
+        between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers()
+        self._versions = VersionsHandler(
+            advertised_versions([*self._handlers, *own]), advertised_versions(between_brokers), waist
+        )
         self._handlers[ApiKey.API_VERSIONS] = self._versions.api_versions
         self._handlers[ApiKey.UPDATE_FEATURES] = self._versions.update_features
-        self._handlers |= transactions.unadvertised()
+        self._handlers |= between_brokers
         meter = waist.meter(DOOR)
         self._timings = {key: meter.call(API[key].name) for key in self._handlers}
 
@@ -123,7 +127,7 @@ class Dispatch:
         call = Call(connection, api_key, header.version, header.correlation_id, connection.session)
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
-        if connection.in_flight and api_key not in _BESIDE:
+        if connection.in_flight and api_key not in _BESIDE and not connection.is_unordered:
             connection.turns.when_answered(partial(self._begin, call, frame, header.body_position))
         else:
             self._begin(call, frame, header.body_position)
@@ -152,9 +156,9 @@ class Dispatch:
 
     def _run(self, call: Call, work: CoroutineType[Any, Any, Any]) -> None:
         """Run a coroutine handler. Later requests wait until it ends, because it may take effect at any point until
-        then."""
+        then; not on a link, where they belong to other callers."""
         answer = call.answer_later()
-        release_hold = call.connection.hold()
+        release_hold = None if call.connection.is_unordered else call.connection.hold()
 
         async def finish() -> None:
             try:
@@ -164,7 +168,8 @@ class Dispatch:
                 return
             finally:
                 self._large.settle(call)
-                release_hold()
+                if release_hold is not None:
+                    release_hold()
             if not call.connection.is_closed:
                 answer(body)
 
@@ -174,11 +179,7 @@ class Dispatch:
         if header.api_key == ApiKey.API_VERSIONS:
             self._versions.refuse(connection, header.correlation_id)
             return
-        name = API[header.api_key].name if header.api_key in API else "unknown"
-        connection.close(
-            f"API {header.api_key} ({name}) version {header.version} is not supported;"
-            f" client {header.client_id!r} {connection.session.software}"
-        )
+        connection.close(unsupported(header.api_key, header.version, connection.session))
 
     def release_waiting(self) -> None:
         """The doors are closing: answer waiting fetches and group members."""

@@ -95,8 +95,8 @@ class TransactionHandlers:
             ApiKey.LIST_TRANSACTIONS: self._admin.list_transactions,
         }
 
-    def unadvertised(self) -> dict[int, Handler]:
-        """Handlers of calls from brokers and our own tools, which are not advertised."""
+    def between_brokers(self) -> dict[int, Handler]:
+        """Handlers of calls from other brokers and our own tools."""
         return {ApiKey.WRITE_TXN_MARKERS: self._admin.write_markers}
 
     # -- InitProducerId

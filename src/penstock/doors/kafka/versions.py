@@ -1,6 +1,7 @@
 """ApiVersions and UpdateFeatures: supported calls and feature levels.
 
-ApiVersions is answered in every version, because the client does not know the supported ones yet.
+ApiVersions is answered in every version, because the client does not know the supported ones yet. A broker of a cluster
+lists the calls between brokers too, as Kafka does.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from penstock.core.errors import BrokerError, InvalidConfig, message_of
 from penstock.core.features import FEATURES, FeatureUpdate, Move
+from penstock.core.session import Session
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.node.connections.connection import Connection
@@ -30,20 +32,29 @@ def advertised_versions(keys: Iterable[int]) -> Versions:
     """The supported versions of each API. Produce is advertised from 0: older clients disable compression
     otherwise."""
     versions = {int(key): (API[key].version_min, API[key].version_max) for key in sorted(keys)}
-    versions[ApiKey.PRODUCE] = (0, API[ApiKey.PRODUCE].version_max)
+    if ApiKey.PRODUCE in versions:
+        versions[ApiKey.PRODUCE] = (0, API[ApiKey.PRODUCE].version_max)
     return versions
+
+
+def unsupported(api_key: int, version: int, session: Session) -> str:
+    """Why a connection is closed after a call that this broker does not serve."""
+    name = API[api_key].name if api_key in API else "unknown"
+    return (
+        f"API {api_key} ({name}) version {version} is not supported;"
+        f" client {session.client_id!r} {session.software}"
+    )
 
 
 class VersionsHandler:
     """Handlers of ApiVersions and UpdateFeatures."""
 
-    def __init__(self, versions: Versions, waist: Waist) -> None:
+    def __init__(self, versions: Versions, between_brokers: Versions, waist: Waist) -> None:
         self._verbs = waist.cluster
+        self._offers_links = waist.peers.offers_links
         response = messages.ApiVersionsResponse
-        self._keys = [
-            response.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in versions.items()
-        ]
+        self._keys = _api_versions(versions)
+        self._keys_in_cluster = _api_versions(versions | between_brokers)
         self._supported = [
             response.SupportedFeatureKey(name=name, min_version=levels.low, max_version=levels.high)
             for name, levels in sorted(FEATURES.items())
@@ -62,7 +73,7 @@ class VersionsHandler:
         features = self._verbs.features(call.session)
         supports_zero = call.version >= _FROM_ZERO_FROM
         return response(
-            api_keys=self._keys,
+            api_keys=self._keys_in_cluster if self._offers_links(call.session) else self._keys,
             supported_features=self._supported if supports_zero else self._supported_before_zero,
             finalized_features_epoch=features.epoch,
             finalized_features=[
@@ -93,6 +104,13 @@ class VersionsHandler:
         body = messages.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._own)
         pieces: list[Any] = encode_response(ApiKey.API_VERSIONS, 0, correlation_id, body)
         connection.answer(pieces)
+
+
+def _api_versions(versions: Versions) -> list[messages.ApiVersionsResponse.ApiVersion]:
+    return [
+        messages.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in sorted(versions.items())
+    ]
 
 
 def _move(version: int, update: messages.UpdateFeaturesRequest.FeatureUpdateKey) -> int:

@@ -88,6 +88,7 @@ CODES: dict[type[BrokerError], str] = {
     errors.OffsetOutOfRange: OFFSET_OUT_OF_RANGE,
     errors.OutOfDescriptors: TRY_AGAIN,
     errors.OutOfOrder: CONFLICT,
+    errors.PeerUnavailable: TRY_AGAIN,
     errors.Rebalancing: TRY_AGAIN,
     errors.StaleCoordinator: CONFLICT,
     errors.StaleGeneration: CONFLICT,

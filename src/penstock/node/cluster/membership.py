@@ -1,11 +1,11 @@
 """One broker's place in its cluster: session, registration, unfencing, controlled shutdown.
 
-    OUTSIDE ── session, register ──▶ FENCED ── unfence ──▶ ACTIVE ── session ended ──▶ OUTSIDE
-                                        ▲                    │
-                                        └── fenced by others ┘
-Only an active broker leads partitions. A broker whose session ends ceases at once, before the store declares the
-session dead, and then joins again. The session gives liveness only: epochs in the metadata keep two brokers from
-leading one partition.
+    OUTSIDE ── session, register ──▶ FENCED ── unfence ──▶ ACTIVE
+                                        ▲                    │ fenced by others
+                                        └────────────────────┘
+Metadata says who leads what, and epochs in it keep two brokers from leading one partition. The session gives liveness
+only: a broker that loses it serves on, because the store may be unreachable for all brokers, and asks for a new one.
+What it leads is taken from it by events, once it hears of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.core.errors import BrokerError, DuplicateBroker
+from penstock.core.errors import BrokerError, DuplicateBroker, TornSegment
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import (
     RegistrationRequest,
     decide_fence,
+    decide_link_key,
     decide_stop,
     decide_unfence,
 )
@@ -48,7 +49,14 @@ LEAVE_S_MAX = 5.0
 class MemberProfile:
     """What a broker says about itself when it registers."""
 
-    def __init__(self, cluster_id: str, broker_id: int, incarnation_id: str, rack: str) -> None:
+    has_directory = True
+    """Whether its data directory existed before this start, or may be empty: the storage is memory."""
+
+    def __init__(
+        self, cluster_id: str, broker_id: int, incarnation_id: str, rack: str, link_key: bytes
+    ) -> None:
+        self.link_key = link_key
+        """The key that it proposes if the cluster has none."""
         self.cluster_id = cluster_id
         self.broker_id = broker_id
         self.incarnation_id = incarnation_id
@@ -61,8 +69,8 @@ class MemberProfile:
 
 
 class ClusterMembership:
-    """The membership of this broker. `set_active` is called with True and False as it begins and ceases to be active;
-    `save_epoch` stores the broker epoch before it is used."""
+    """The membership of this broker. `set_active` tells whether it takes part; `save_epoch` stores the broker epoch
+    before it is used."""
 
     def __init__(
         self,
@@ -88,15 +96,25 @@ class ClusterMembership:
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is registered, unfenced, and its session is alive."""
-        return self._is_active
+        """Whether this broker takes part: it has joined and is not fenced."""
+        return self._is_active and not self._catalog.cluster.is_fenced(self._profile.broker_id)
+
+    @property
+    def has_session(self) -> bool:
+        """Whether the store knows that this broker is alive. Without a session it will be fenced."""
+        return self._session is not None and self._session.is_alive
 
     # -- join
 
     async def join(self, listeners: Mapping[str, Address]) -> None:
         """Register under these addresses; returns once this broker is active. Raises if it is not accepted."""
         self._profile.listeners = dict(listeners)
-        await self._enter(await self._open_session())
+        self._session = await self._open_session()
+        try:
+            await self._enter(self._session)
+        except BrokerError:
+            self._session.end()
+            raise
         self._tasks.spawn(self._stay())
 
     async def _open_session(self) -> BrokerSession:
@@ -123,18 +141,15 @@ class ClusterMembership:
         return opened
 
     async def _enter(self, session: BrokerSession) -> None:
-        """Register and unfence under this session."""
+        """Register under this session and be unfenced. May be repeated."""
         await self._host.change(lambda catalog: self._register(catalog, session.live.number))
-        self.epoch = self._own(self._catalog).epoch
-        self._save_epoch(self.epoch)
-        self._session = session
-        await self._unfence()
-
-    async def _unfence(self) -> None:
-        broker_id = self._profile.broker_id
+        epoch, broker_id = self._own(self._catalog).epoch, self._profile.broker_id
+        if epoch != self.epoch:
+            self._save_epoch(epoch)
+            self.epoch = epoch
         self._fenced.clear()
         await self._host.change(lambda catalog: decide_unfence(catalog.cluster, broker_id, self.epoch))
-        if self._session is not None and self._session.is_alive:
+        if not self._is_active:
             self._is_active = True
             self._set_active(True)
 
@@ -144,6 +159,8 @@ class ClusterMembership:
         events: list[Event] = []
         present = catalog.cluster.find_broker(profile.broker_id)
         if present is not None and present.incarnation_id != profile.incarnation_id:
+            if not profile.has_directory:
+                self._check_empty(catalog)
             events += decide_fence(catalog.cluster, profile.broker_id, present.epoch)
             for event in events:
                 draft.apply(event)
@@ -156,7 +173,19 @@ class ClusterMembership:
             session_number,
             profile.previous_epoch,
         )
+        events += decide_link_key(catalog.cluster, profile.link_key)
         return [*events, *draft.decide_register_broker(request, leader_epoch=profile.leader_epoch)]
+
+    def _check_empty(self, catalog: Catalog) -> None:
+        """A new directory in the place of one with records would lead as an empty log."""
+        broker_id = self._profile.broker_id
+        held = catalog.cluster.held_by(broker_id)
+        if held:
+            raise TornSegment(
+                f"broker {broker_id} holds {len(held)} partitions, but its data directory is new and empty: start it"
+                " with the directory that it had. If that is lost, so are records that no other broker has; --node-id"
+                " with an unused number starts a new broker instead"
+            )
 
     def _own(self, catalog: Catalog) -> BrokerRegistration:
         return catalog.cluster.broker(self._profile.broker_id)
@@ -169,11 +198,11 @@ class ClusterMembership:
             self._fenced.set()
 
     async def _stay(self) -> None:
-        """Join again whenever the session ended or others fenced this broker."""
+        """Open a new session when the present one has ended, and ask to be unfenced if others have fenced this
+        broker."""
         while True:
             assert self._session is not None
             await self._interrupted(self._session)
-            self._cease()
             await self._join_again()
 
     async def _interrupted(self, session: BrokerSession) -> None:
@@ -184,30 +213,24 @@ class ClusterMembership:
             for wait in waits:
                 wait.cancel()
 
-    def _cease(self) -> None:
-        self._is_active = False
-        self._set_active(False)
-
     async def _join_again(self) -> None:
-        assert self._session is not None
-        if self._session.is_alive:
+        if self.has_session:
             logger.warning("this broker was fenced although its session is alive; it asks to be unfenced")
         else:
             logger.warning(
-                "the session of this broker has ended: it serves no partition until it has joined again"
+                "the session of this broker has ended: others will fence it if it cannot open a new one soon"
             )
         pause_s = RETRY_S_MIN
-        while not self._is_active:
+        while not (self.has_session and self.is_active):
             try:
-                if self._session.is_alive:
-                    await self._unfence()
-                else:
-                    await self._enter(await self._open_session())
+                if self._session is None or not self._session.is_alive:
+                    self._session = await self._open_session()
+                await self._enter(self._session)
             except BrokerError as error:
                 logger.warning("cannot join the cluster again; retrying in %.1f s: %s", pause_s, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
-        logger.info("this broker is active again", extra={"broker_epoch": self.epoch})
+        logger.info("this broker has joined the cluster again", extra={"broker_epoch": self.epoch})
 
     # -- leave
 
@@ -221,8 +244,8 @@ class ClusterMembership:
 
     async def leave(self) -> None:
         """Everything is flushed and closed: fence this broker and end its session."""
-        if self._is_active:
-            self._cease()
+        self._is_active = False
+        self._set_active(False)
         await self._attempt(
             lambda catalog: decide_fence(catalog.cluster, self._profile.broker_id, self.epoch),
             "leave the cluster",

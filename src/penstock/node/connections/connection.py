@@ -2,8 +2,8 @@
 
 Requests take effect in the order of arrival. Most take effect when they start, so that many can wait for the disk at
 once; a request whose effect is deferred holds the connection until then. Each request has a reply slot, and a reply
-that is ready early waits for those before it. Pushed messages have no slot. The broker stops reading from a client
-whose replies pile up.
+that is ready early waits for those before it, unless the client matches replies by number. Pushed messages have no
+slot. The broker stops reading from a client whose replies pile up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.node.connections.conversation import Conversation, Dialect
 from penstock.node.connections.crowd import Crowd
 from penstock.node.connections.intake import Budget, Intake
 from penstock.node.connections.outbox import Outbox, Piece, release, size_of
-from penstock.node.connections.reply_slot import ReplySlot
+from penstock.node.connections.reply_slot import ReplySlot, UnorderedSlot
 from penstock.node.connections.turns import BYTES_PER_UNIT, Turns
 from penstock.node.runtime.meters import Histogram
 
@@ -82,11 +82,13 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "_unfinished",
         "_unfinished_at",
+        "_unordered",
         "active_at",
         "address",
         "arrived_s",
         "dialect_name",
         "is_closed",
+        "is_unordered",
         "is_waiting_for_room",
         "midway",
         "peer",
@@ -104,6 +106,10 @@ class Connection(asyncio.BufferedProtocol):
         self._budget = gate.budget
         self.turns = Turns(self, self._released)
         self._line = self.turns.line
+        self.is_unordered = False
+        """Whether replies may leave in any order."""
+        self._unordered = 0
+        """Requests in flight that are not in the line, because their replies may come in any order."""
         self._ready: list[Piece] = []
         self._retained_bytes = 0
         """Bytes of replies that are encoded but not yet in the outbox."""
@@ -227,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
     def _is_over_limits(self) -> bool:
         return (
             self.turns.holds > 0
-            or len(self._line) >= self._limits.requests_in_flight_max
+            or len(self._line) + self._unordered >= self._limits.requests_in_flight_max
             or self._retained_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
         )
 
@@ -275,6 +281,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def reserve(self) -> ReplySlot:
         """Reserve the slot of a reply that comes later."""
+        if self.is_unordered:
+            self._unordered += 1
+            return UnorderedSlot(self)
         slot = ReplySlot(self)
         self._line.append(slot)
         return slot
@@ -288,6 +297,19 @@ class Connection(asyncio.BufferedProtocol):
                 self.timing.observe(perf_counter() - self.arrived_s)
             self._ready += pieces
             self._send_soon()
+
+    def allow_any_order(self) -> None:
+        """From now on a reply waits for no earlier one. Requests still start in order."""
+        assert not self._line, "the replies of earlier requests are in order"
+        self.is_unordered = True
+
+    def send_unordered(self, pieces: Sequence[Piece]) -> None:
+        """Send the reply of a slot outside the line."""
+        self._unordered -= 1
+        self._ready += pieces
+        self._send_soon()
+        if self._is_paused:
+            self._resume_soon()
 
     def push(self, pieces: Sequence[Piece]) -> None:
         """Send an unsolicited message, without a reply slot. Callers check `waiting_bytes` first."""
@@ -371,12 +393,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def in_flight(self) -> int:
-        return len(self._line)
+        return len(self._line) + self._unordered
 
     @property
     def is_quiet(self) -> bool:
         """No request is in flight and nothing is waiting to be sent."""
-        return not self._line and not self._ready and not self._outbox.waiting_bytes
+        return not self.in_flight and not self._ready and not self._outbox.waiting_bytes
 
     # -- close
 

@@ -21,6 +21,8 @@ class SlotOwner(Protocol):
 
     def advance(self) -> None: ...
 
+    def send_unordered(self, pieces: Sequence[Piece]) -> None: ...
+
 
 class ReplySlot:
     """The reply of one request, in request order."""
@@ -55,3 +57,17 @@ class ReplySlot:
                 self._timing.observe(perf_counter() - self._started_s)
             self.pieces = pieces
             self._connection.advance()
+
+
+class UnorderedSlot(ReplySlot):
+    """The reply of a request on a connection whose replies may come in any order: it waits for no other one."""
+
+    __slots__ = ()
+
+    def answer(self, pieces: Sequence[Piece]) -> None:
+        assert self.pieces is None, "answered twice"
+        self.pieces = pieces
+        if self._connection.retain(pieces):
+            if self._timing is not None:
+                self._timing.observe(perf_counter() - self._started_s)
+            self._connection.send_unordered(pieces)

@@ -8,8 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from penstock.core.errors import BrokerError, StaleCoordinator, StaleProducer, UnknownTopic
+from penstock.core.errors import (
+    BrokerError,
+    NotCoordinator,
+    NotLeader,
+    StaleCoordinator,
+    StaleProducer,
+    UnknownTopic,
+)
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.transactions.values import NO_TOPIC_ID, Enlisted, Transaction
 from penstock.core.model import TopicPartition
@@ -19,6 +27,9 @@ from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.tasks import resolver
 
+if TYPE_CHECKING:
+    from penstock.node.coordinators.transaction_links import TransactionLinks
+
 logger = logging.getLogger("penstock.transactions")
 
 FindPartition = Callable[[str, int], Partition]
@@ -27,8 +38,15 @@ FindPartition = Callable[[str, int], Partition]
 class Markers:
     """Writes transaction markers on one node."""
 
-    def __init__(self, catalog: Catalog, find_partition: FindPartition, committed: CommittedOffsets) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        find_partition: FindPartition,
+        committed: CommittedOffsets,
+        links: TransactionLinks | None = None,
+    ) -> None:
         self._catalog = catalog
+        self._links = links
         self._find_partition = find_partition
         self._committed = committed
 
@@ -40,9 +58,7 @@ class Markers:
         """Write the missing markers and wait until they are synced. Attempts all of them; raises the first error."""
         marker = Marker(one.is_commit, coordinator_epoch)
         work = [
-            self.settle_offsets(place.partition, one.producer_id, is_commit=one.is_commit)
-            if place.topic == GROUPS_TOPIC
-            else self._write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
+            self._write_one(place, one.producer_id, one.producer_epoch, marker, is_bumped=one.is_v2)
             for place in one.partitions
         ]
         for error in [await work[0]] if len(work) == 1 else await asyncio.gather(*work):
@@ -62,7 +78,7 @@ class Markers:
         try:
             if at.topic_id not in (NO_TOPIC_ID, self.enlist(place).topic_id):
                 return None
-            await self.end(place, producer_id, epoch, marker, is_bumped=is_bumped)
+            await self._end_anywhere(place, producer_id, epoch, marker, is_bumped=is_bumped)
         except UnknownTopic:
             return None
         except (StaleProducer, StaleCoordinator) as error:
@@ -76,16 +92,41 @@ class Markers:
             return error
         return None
 
+    async def _end_anywhere(
+        self, place: TopicPartition, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
+    ) -> None:
+        """The same on the broker that leads the partition. Raises BrokerError."""
+        try:
+            await self.end(place, producer_id, epoch, marker, is_bumped=is_bumped)
+        except (NotLeader, NotCoordinator) as error:
+            leader_id = self._leader_elsewhere(place)
+            if self._links is None or leader_id is None:
+                raise error
+            await self._links.end(leader_id, place, producer_id, epoch, marker, is_bumped=is_bumped)
+
+    def _leader_elsewhere(self, place: TopicPartition) -> int | None:
+        """The other broker that leads a partition; None if there is none."""
+        try:
+            self._find_partition(*place)
+        except NotLeader as error:
+            return error.leader_id if error.leader_id >= 0 else None
+        return None
+
     async def end(
         self, place: TopicPartition, producer_id: int, epoch: int, marker: Marker, *, is_bumped: bool
     ) -> None:
-        """End a producer's open transaction in one partition and wait until the marker is synced. Raises
-        BrokerError."""
+        """End a producer's open transaction in a partition that this broker leads, and wait until the marker is synced;
+        in a partition of the groups' topic settle its offsets. Raises BrokerError."""
+        if place.topic == GROUPS_TOPIC:
+            error = await self._settle_offsets(place.partition, producer_id, is_commit=marker.is_commit)
+            if error is not None:
+                raise error
+            return
         partition = self._find_partition(*place)
         appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
         await partition.sync_to(partition.end_offset if appended is None else appended.end_offset)
 
-    async def settle_offsets(self, index: int, producer_id: int, *, is_commit: bool) -> BrokerError | None:
+    async def _settle_offsets(self, index: int, producer_id: int, *, is_commit: bool) -> BrokerError | None:
         """Settle a producer's pending offsets on one partition of the groups' topic; returns the error, if any."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
         self._committed.settle(index, producer_id, is_commit=is_commit, settled=resolver(done))

@@ -44,6 +44,12 @@ class EtcdTarget:
     prefix: str = DEFAULT_PREFIX
     tls: TlsFiles | None = None
 
+    @property
+    def url(self) -> str:
+        """The setting `metadata` of a broker that uses it; only for one without login and TLS."""
+        assert not self.user and self.tls is None
+        return f"etcd://{self}/{self.prefix}"
+
     def __str__(self) -> str:
         """For logs and errors: without the password."""
         return ",".join(map(str, self.endpoints))

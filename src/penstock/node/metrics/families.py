@@ -179,11 +179,39 @@ def _gossip_round_trips(broker: Broker) -> Samples:
     yield (), broker.runtime.meters.gossip.round_trips
 
 
+def _links_open(broker: Broker) -> Samples:
+    for broker_id, link in sorted(broker.runtime.meters.links.items()):
+        yield (str(broker_id),), int(link.is_open)
+
+
+def _link_calls(broker: Broker) -> Samples:
+    for broker_id, link in sorted(broker.runtime.meters.links.items()):
+        yield (str(broker_id),), link.calls
+
+
+def _link_errors(broker: Broker) -> Samples:
+    for broker_id, link in sorted(broker.runtime.meters.links.items()):
+        for error, count in sorted(link.errors.items()):
+            yield (str(broker_id), error), count
+
+
+def _link_bytes(broker: Broker) -> Samples:
+    for broker_id, link in sorted(broker.runtime.meters.links.items()):
+        for direction, count in link.bytes.items():
+            yield (str(broker_id), direction), count
+
+
+def _link_round_trips(broker: Broker) -> Samples:
+    for broker_id, link in sorted(broker.runtime.meters.links.items()):
+        yield (str(broker_id),), link.round_trips
+
+
 _TOPIC = ("topic",)
 _PARTITION = ("topic", "partition")
 _GROUP = ("group", "topic", "partition")
 _DOOR = ("door",)
 _DIRECTION = ("direction",)
+_PEER = ("peer",)
 
 FAMILIES = (
     Family(
@@ -312,6 +340,42 @@ FAMILIES = (
         (),
         "Duration of one flush of a partition; all requests that wait for it share it.",
         _fsyncs,
+    ),
+    Family(
+        "penstock_link_open",
+        MetricKind.GAUGE,
+        _PEER,
+        "1 while the link to this broker is open. Links are opened on demand and closed when they are idle.",
+        _links_open,
+    ),
+    Family(
+        "penstock_link_calls_total",
+        MetricKind.COUNTER,
+        _PEER,
+        "Calls to another broker.",
+        _link_calls,
+    ),
+    Family(
+        "penstock_link_errors_total",
+        MetricKind.COUNTER,
+        ("peer", "error"),
+        "Calls that another broker did not answer: PeerUnavailable if they were not sent, TimedOut if their outcome is"
+        " unknown, Throttled if too many were in flight.",
+        _link_errors,
+    ),
+    Family(
+        "penstock_link_bytes_total",
+        MetricKind.COUNTER,
+        ("peer", "direction"),
+        "Bytes of requests sent to another broker and of its responses.",
+        _link_bytes,
+    ),
+    Family(
+        "penstock_link_round_trip_seconds",
+        MetricKind.HISTOGRAM,
+        _PEER,
+        "Time from a call to another broker to its response, including the waits of that broker.",
+        _link_round_trips,
     ),
     Family(
         "penstock_gossip_peers",

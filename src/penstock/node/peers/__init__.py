@@ -1,1 +1,1 @@
-"""What brokers of a cluster say to each other outside of the metadata log."""
+"""Other brokers of the cluster: links for calls between brokers, and gossip about who seems to be there."""

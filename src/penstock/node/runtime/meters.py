@@ -101,6 +101,20 @@ class GossipMeter:
         self.health = 0
 
 
+class LinkMeter:
+    """Calls of this node to one other broker."""
+
+    __slots__ = ("bytes", "calls", "errors", "is_open", "round_trips")
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.calls = 0
+        self.errors: Counter[str] = Counter()
+        """Error → calls that failed before the peer answered, by Penstock's name of the error."""
+        self.bytes = {"in": 0, "out": 0}
+        self.round_trips = Histogram(REQUEST_BOUNDS_S)
+
+
 class Meters:
     """All meters of one node."""
 
@@ -108,6 +122,11 @@ class Meters:
         self.gossip = GossipMeter()
         self.fsyncs = Histogram(FSYNC_BOUNDS_S)
         self.doors: dict[str, DoorMeter] = {}
+        self.links: dict[int, LinkMeter] = {}
 
     def door(self, name: str) -> DoorMeter:
         return self.doors.setdefault(name, DoorMeter())
+
+    def link(self, broker_id: int) -> LinkMeter:
+        """The meter of the calls to one broker."""
+        return self.links.setdefault(broker_id, LinkMeter())

@@ -1,7 +1,8 @@
 """The permission check: every verb of the waist calls it before it does anything.
 
 Without an authorizer everything is allowed, at the cost of one comparison. Each verb requires the operation that Kafka
-requires for the same call, so that ACLs written for Kafka have the same effect here.
+requires for the same call, so that ACLs written for Kafka have the same effect here. Brokers of the cluster may do
+everything: whoever forwards a call has checked its caller.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from penstock.core.access import (
     topic_resource,
     transactional_id_resource,
 )
+from penstock.core.errors import ClusterForbidden
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import TopicRef
@@ -41,11 +43,12 @@ class Authorization:
         self.authorizer: Authorizer | None = None
 
     def allows(self, session: Session, operation: Operation, resource: Resource) -> bool:
-        return self.authorizer is None or self.authorizer.allows(session, operation, resource)
+        authorizer = self.authorizer
+        return authorizer is None or session.is_broker or authorizer.allows(session, operation, resource)
 
     def authorize(self, session: Session, operation: Operation, resource: Resource) -> None:
         """Raise the Forbidden error of that kind of resource unless the caller has the permission."""
-        if self.authorizer is not None and not self.authorizer.allows(session, operation, resource):
+        if not self.allows(session, operation, resource):
             raise refusal(session.principal, operation, resource)
 
     def authorize_topic(self, session: Session, operation: Operation, topic: TopicRef) -> None:
@@ -83,3 +86,15 @@ class Authorization:
         if resource == CLUSTER and not self.allows(session, Operation.DESCRIBE, CLUSTER):
             return ()
         return (one for one in OPERATIONS[resource.type] if self.allows(session, one, resource))
+
+
+def require_peer(session: Session) -> None:
+    """Raise ClusterForbidden unless the caller is a broker of this cluster: for calls that only brokers may make.
+
+    Unlike a permission it is required without an authorizer too.
+    """
+    if not session.is_broker:
+        raise ClusterForbidden(
+            f"{session.principal} at {session.address} is not a broker of this cluster: only brokers that have proven"
+            " the cluster's link key may make this call"
+        )

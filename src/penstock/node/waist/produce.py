@@ -214,7 +214,7 @@ class _Production:
             release_hold()
 
         (by,) = claims
-        self._verbs.routes.transactions(within.transactional_id).admit(
+        self._verbs.routes.admission(within.transactional_id).admit(
             within.transactional_id, by, sorted(places), vouched, may_add=within.may_add
         )
         if not is_vouched:

@@ -165,13 +165,16 @@ class TransactionVerbs:
                 try:
                     if not is_authorized:
                         self._authorization.authorize_topic(session, Operation.WRITE, place.topic)
-                    self._check_client_partition(place)
+                    self._check_place(session, place)
                 except BrokerError as error:
                     refused[place] = error
             yield 1 + len(some) // 2
         return refused
 
-    def _check_client_partition(self, place: TopicPartition) -> None:
+    def _check_place(self, session: Session, place: TopicPartition) -> None:
+        """Clients add groups by name; the broker of a group adds its partition."""
+        if place.topic == GROUPS_TOPIC and session.is_broker:
+            return
         if self._broker.catalog.topic_with(*place).internal:
             raise UnknownTopic(f"{place.topic!r} is an internal topic and cannot be part of a transaction")
 
@@ -236,7 +239,7 @@ class TransactionVerbs:
         except BrokerError as error:
             vouched(error)
             return
-        self._routes.transactions(transactional_id).admit(
+        self._routes.admission(transactional_id).admit(
             transactional_id, commit.producer, [place], vouched, may_add=commit.may_add
         )
 
@@ -262,15 +265,9 @@ class TransactionVerbs:
         topic."""
         if not self._authorization.allows(session, Operation.ALTER, CLUSTER):
             self.authorize_broker(session)
-        markers = self._broker.markers
-        if place.topic == GROUPS_TOPIC:
-            error = await markers.settle_offsets(
-                place.partition, new.producer_id, is_commit=new.marker.is_commit
-            )
-            if error is not None:
-                raise error
-            return
-        await markers.end(place, new.producer_id, new.producer_epoch, new.marker, is_bumped=new.is_bumped)
+        await self._broker.markers.end(
+            place, new.producer_id, new.producer_epoch, new.marker, is_bumped=new.is_bumped
+        )
 
     def producers(self, session: Session, topic: str, index: int) -> list[ProducerState]:
         """The active producers of a partition, with their open transactions."""

@@ -14,6 +14,7 @@ from penstock.node.waist.configs import ConfigVerbs
 from penstock.node.waist.coordinators import CoordinatorVerbs
 from penstock.node.waist.fetch import FetchVerbs
 from penstock.node.waist.groups import GroupVerbs
+from penstock.node.waist.peers import PeerVerbs
 from penstock.node.waist.placement import PlacementVerbs
 from penstock.node.waist.positions import PositionVerbs
 from penstock.node.waist.produce import ProduceVerbs
@@ -55,6 +56,7 @@ class Waist:
         self.coordinators = CoordinatorVerbs(broker, authorization, self.cluster)
         self.fetch = FetchVerbs(authorization, routes)
         self.groups = GroupVerbs(broker, authorization, routes)
+        self.peers = PeerVerbs(broker)
         self.placement = PlacementVerbs(broker, authorization, routes)
         self.positions = PositionVerbs(authorization, routes)
         self.produce = ProduceVerbs(broker, authorization, routes)

@@ -4,7 +4,7 @@ No I/O. The Kafka door decides which versions are advertised.
 """
 
 from penstock.wire.kafka import messages
-from penstock.wire.kafka.api import API, Api, ApiKey
+from penstock.wire.kafka.api import API, Api, ApiKey, api_key_of
 from penstock.wire.kafka.classes import Buffer, KafkaMessage, KafkaRequest, Part, ResponseT, StoredRecords
 from penstock.wire.kafka.codec import (
     UNSUPPORTED,
@@ -14,14 +14,17 @@ from penstock.wire.kafka.codec import (
     decode_request_sliced,
     decode_response,
     encode_request,
+    encode_request_parts,
     encode_response,
     encode_response_sliced,
 )
 from penstock.wire.kafka.error_codes import ErrorCode
+from penstock.wire.kafka.error_table import CODES, error_name, error_of
 from penstock.wire.kafka.fast import encode_produced
 
 __all__ = [
     "API",
+    "CODES",
     "UNSUPPORTED",
     "Api",
     "ApiKey",
@@ -33,13 +36,17 @@ __all__ = [
     "RequestHeader",
     "ResponseT",
     "StoredRecords",
+    "api_key_of",
     "decode_request",
     "decode_request_header",
     "decode_request_sliced",
     "decode_response",
     "encode_produced",
     "encode_request",
+    "encode_request_parts",
     "encode_response",
     "encode_response_sliced",
+    "error_name",
+    "error_of",
     "messages",
 ]

@@ -176,3 +176,11 @@ def _read_apis(texts: Iterable[str]) -> Iterator[Api]:
 
 API: dict[int, Api] = {api.key: api for api in sorted(_read_apis(TEXTS), key=lambda api: api.key)}
 """All supported APIs by key, in order."""
+
+
+_KEYS = {f"{api.name}Request": api.key for api in API.values()}
+
+
+def api_key_of(request: type[object]) -> ApiKey:
+    """The API of a request's class."""
+    return _KEYS[request.__name__]

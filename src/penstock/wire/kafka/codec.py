@@ -187,19 +187,34 @@ def encode_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, body: KafkaMessage
 ) -> bytes:
     """Encode a request with size and header."""
+    return b"".join(encode_request_parts(api_key, version, correlation_id, client_id, body))
+
+
+def encode_request_parts(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: KafkaMessage
+) -> list[Buffer]:
+    """The same in pieces: record data longer than RECORDS_COPIED_BYTES_MAX is not copied."""
     encode = _request_encoders.get((api_key, version))
     if encode is None:
         encode = make_encoder(_schema(api_key, version, "request"), version)
         _request_encoders[api_key, version] = encode
-    parts: list[bytes] = []
-    encode(body, parts, [])
-    content = b"".join(parts)
+    parts: list[Any] = []
+    cuts: list[int] = []
+    encode(body, parts, cuts)
     client = b"" if client_id is None else client_id.encode()
-    tags = b"\0" if API[api_key].is_flexible(version) else b""
-    size = _REQUEST_START.size - _SIZE_BYTES + len(client) + len(tags) + len(content)
+    tags = b"\0" if version >= _VERSIONS[api_key][2] else b""
+    size = _REQUEST_START.size - _SIZE_BYTES + len(client) + len(tags) + sum(map(len, parts))
     client_size = -1 if client_id is None else len(client)
-    start = _REQUEST_START.pack(size, api_key, version, correlation_id, client_size)
-    return b"".join((start, client, tags, content))
+    parts[:0] = (_REQUEST_START.pack(size, api_key, version, correlation_id, client_size), client, tags)
+    pieces: list[Buffer] = []
+    before = 0
+    for cut in cuts:
+        at = cut + 3  # the header stands in front
+        pieces += (b"".join(parts[before:at]), parts[at])
+        before = at + 1
+    if before < len(parts):
+        pieces.append(b"".join(parts[before:]))
+    return pieces
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any]:

@@ -16,7 +16,7 @@ from request_builders import metadata
 
 from .conftest import Node
 
-FOR_BROKERS = {ApiKey.WRITE_TXN_MARKERS}
+FOR_BROKERS = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.WRITE_TXN_MARKERS}
 """Spoken, but not advertised: clients have no use for it."""
 
 
@@ -53,7 +53,7 @@ def test_every_handler_takes_the_request_and_gives_the_response_of_its_api(node:
 def test_a_table_that_is_not_served_is_there_for_a_reason(node: Node) -> None:
     """See `wire/kafka/tables`: what our own clients send, and what a cluster with security will serve."""
     unserved = {API[key].name for key in API.keys() - node.run(handlers_of(node)).keys()}
-    sent = {"SaslHandshake", "SaslAuthenticate", "ShareGroupHeartbeat", "ShareFetch"}
+    sent = {"ShareGroupHeartbeat", "ShareFetch"}
     assert unserved == sent | {"AlterClientQuotas", "AlterUserScramCredentials"}
 
 

@@ -1,15 +1,15 @@
-"""Every error that can be raised has a code of Kafka's."""
+"""What the door sends is counted; failures of a coordinator's partition send clients to look it up again."""
 
 from __future__ import annotations
 
-from penstock.core.errors import leaves
-from penstock.doors.kafka.errors import CODES
+from penstock.core import errors
+from penstock.doors.kafka.errors import DOOR, code_of, coordinator_code_of
+from penstock.node.runtime.meters import ERRORS_SENT
 from penstock.wire.kafka import ErrorCode
 
 
-def test_every_leaf_of_the_tree_has_a_row() -> None:
-    assert CODES.keys() == set(leaves())
-
-
-def test_no_row_says_that_all_is_well_or_that_nothing_is_known() -> None:
-    assert not {ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR} & set(CODES.values())
+def test_errors_are_counted_where_they_are_translated() -> None:
+    before = ERRORS_SENT[DOOR, "NotLeader"]
+    assert code_of(errors.NotLeader("moved")) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert coordinator_code_of(errors.NotLeader("moved")) == ErrorCode.NOT_COORDINATOR
+    assert ERRORS_SENT[DOOR, "NotLeader"] == before + 2

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from cluster_nodes import ClusterNodes, on_a_cluster, until
-from penstock.core.errors import DuplicateBroker, LeaderNotAvailable, NotLeader, WrongCluster
+from penstock.core.errors import DuplicateBroker, LeaderNotAvailable, NotLeader, TornSegment, WrongCluster
+from penstock.core.machines.cluster.brokers import decide_fence
 from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.node.broker import start_broker
 from penstock.node.runtime.runtime import Runtime
@@ -89,27 +90,60 @@ def test_a_broker_that_is_back_before_its_session_expired_waits_and_fences_its_p
     on_a_cluster(play)
 
 
-def test_a_broker_without_a_session_leads_nothing_and_joins_again() -> None:
+def test_a_broker_that_lost_its_session_opens_another_and_leads_on() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.converged()
+        broker, index = nodes.brokers[2], leaders(nodes).index(2)
+        assert broker.membership is not None
+        session = next(one for one in nodes.store.sessions.live if one.name == "broker-2")
+        nodes.expire(2)
+        await until(lambda: not broker.membership.has_session)
+        assert broker.partition("t", index).is_leader, "the store may be out of reach for all"
+        await until(lambda: broker.membership.has_session and broker.membership.is_active)
+        await nodes.converged()
+        assert broker.partition("t", index).is_leader and leaders(nodes)[index] == 2
+        assert session not in nodes.store.sessions.live
+
+    on_a_cluster(play)
+
+
+def test_a_broker_that_others_fenced_ceases_and_asks_to_be_unfenced() -> None:
     async def play(nodes: ClusterNodes) -> None:
         await nodes.create(1, "t", 3)
         await nodes.converged()
         broker, index = nodes.brokers[2], leaders(nodes).index(2)
         partition = broker.partition("t", index)
-        nodes.expire(2)
-        await until(lambda: not partition.is_leader)
-        with pytest.raises((LeaderNotAvailable, NotLeader)):
-            broker.partition("t", index)
-        await until(lambda: partition.is_leader)
+        epoch, roles = partition.leader_epoch, list[bool]()
+        partition.add_listener(lambda: roles.append(partition.is_leader))
+        registered = broker.catalog.cluster.broker(2)
+        await nodes.brokers[1].change(lambda catalog: decide_fence(catalog.cluster, 2, registered.epoch))
         await nodes.converged()
-        assert leaders(nodes)[index] == 2
-        assert broker.membership is not None and broker.membership.is_active
+        await until(lambda: leaders(nodes)[index] == 2)
+        await nodes.converged()
+        assert roles[0] is False, "waiting calls heard of it"
+        assert partition.is_leader and partition.leader_epoch > epoch
+
+    on_a_cluster(play)
+
+
+def test_an_empty_directory_does_not_take_the_place_of_one_with_partitions() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.stop(3)
+        twin = ClusterNodes(nodes._loop, nodes.store, "twin")
+        with pytest.raises(TornSegment, match="1 partitions, but its data directory is new"):
+            await twin.start(3)
+        await nodes.start(3)
+        await nodes.converged()
+        assert sorted(leaders(nodes)) == [1, 2, 3]
 
     on_a_cluster(play)
 
 
 def test_a_second_process_of_the_same_id_is_refused() -> None:
     async def play(nodes: ClusterNodes) -> None:
-        twin = ClusterNodes(nodes._loop, nodes.store)
+        twin = ClusterNodes(nodes._loop, nodes.store, "twin")
         with pytest.raises(DuplicateBroker, match="--node-id"):
             await twin.start(1)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from log_samples import filled_batch
 from manual_ports import turns
 from memory_broker import make_topic, until, with_broker
@@ -26,9 +28,10 @@ from penstock.core.errors import (
     UnknownTopicId,
 )
 from penstock.core.model import Acks, Isolation, NewRecord, TopicPartition
-from penstock.core.session import Session
+from penstock.core.session import ANONYMOUS, Session, broker_principal
 from penstock.node.broker import Broker
 from penstock.node.runtime.slices import run_unsliced
+from penstock.node.waist.authorization import require_peer
 from penstock.node.waist.committed import NO_RETENTION, Committer, OffsetEntry, Outcomes
 from penstock.node.waist.coordinators import CoordinatorKind
 from penstock.node.waist.groups import JOIN_EPOCH, NOTHING, MemberHeartbeat
@@ -317,3 +320,20 @@ def test_positions_need_less_than_records() -> None:
         assert waist.positions.epoch_end(ANN, MINE, 0, 0, -1)[1] >= -1, "brokers ask for what they replicate"
 
     play(test)
+
+
+def test_brokers_of_the_cluster_may_do_everything() -> None:
+    async def main(broker: Broker, waist: Waist) -> None:
+        grant(waist)
+        peer = Session("kafka", broker_principal(2))
+        waist.authorization.authorize(peer, Operation.WRITE, topic_resource(MINE))
+        waist.transactions.authorize_broker(peer)
+
+    play(main)
+
+
+def test_calls_between_brokers_are_refused_to_everybody_else() -> None:
+    require_peer(Session("kafka", broker_principal(2)))
+    for principal in (ANONYMOUS, "User:ann", "User:Broker:2", ""):
+        with pytest.raises(ClusterForbidden, match="is not a broker of this cluster"):
+            require_peer(Session("kafka", principal))

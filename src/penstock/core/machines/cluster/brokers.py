@@ -1,8 +1,8 @@
-"""Membership decisions: register, unfence, stop, fence, drain, unregister. Each checks the broker epoch.
+"""Membership decisions: link key, register, unfence, stop, fence, drain, unregister.
 
-A broker registers fenced, is unfenced once it has caught up with the metadata log, announces a controlled shutdown,
-and is fenced at its end; a broker whose session ends is fenced by the controller. The death of a broker is one
-decision, however many partitions it leads.
+Each decision about a registered broker checks its epoch. A broker registers fenced, is unfenced once it has caught up
+with the metadata log, announces a controlled shutdown, and is fenced at its end; a broker whose session ends is fenced
+by the controller. The death of a broker is one decision, however many partitions it leads.
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.core.errors import DuplicateBroker, InvalidRequest, WrongCluster
-from penstock.core.limits import BROKER_ID_MAX
-from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, ClusterEvent, ClusterSaved
+from penstock.core.limits import BROKER_ID_MAX, LINK_KEY_BYTES
+from penstock.core.machines.cluster.events import (
+    BrokerRemoved,
+    BrokerSaved,
+    ClusterEvent,
+    ClusterSaved,
+    LinkKeySaved,
+)
 from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.machines.cluster.transition import Prospect, changed_all
 from penstock.core.machines.cluster.values import NO_BROKER_EPOCH, BrokerRegistration
@@ -32,6 +38,13 @@ class RegistrationRequest(NamedTuple):
     session: int = 0
     previous_epoch: int = NO_BROKER_EPOCH
     """The broker epoch of its last run, if no record of that run can be missing; else NO_BROKER_EPOCH."""
+
+
+def decide_link_key(cluster: ClusterState, link_key: bytes) -> list[ClusterEvent]:
+    """Give the cluster its link key, unless it has one: the first broker that joins chooses it."""
+    if len(link_key) != LINK_KEY_BYTES:
+        raise InvalidRequest(f"a link key has {LINK_KEY_BYTES} bytes, not {len(link_key)}")
+    return [] if cluster.link_key is not None else [LinkKeySaved(link_key)]
 
 
 def decide_register(cluster: ClusterState, request: RegistrationRequest) -> list[ClusterEvent]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.core.errors import TornSegment
+from penstock.core.limits import LINK_KEY_BYTES
 from penstock.core.machine import event_type
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.core.machines.json_fields import JsonFields, json_value
 from penstock.core.model import TOPIC_ID_BYTES, Address
 
 CLUSTER_KEY = b"cluster"
+LINK_KEY_KEY = b"link-key"
 BROKER_PREFIX = b"broker/"
 PARTITION_PREFIX = b"partition/"
 
@@ -32,6 +34,21 @@ class ClusterSaved(NamedTuple):
     @property
     def key(self) -> bytes:
         return CLUSTER_KEY
+
+
+@event_type
+class LinkKeySaved(NamedTuple):
+    """The secret that brokers of the cluster prove to each other on every link."""
+
+    link_key: bytes
+
+    @property
+    def key(self) -> bytes:
+        return LINK_KEY_KEY
+
+    def __repr__(self) -> str:
+        """Events may be logged; the secret must not be."""
+        return "LinkKeySaved(link_key=…)"
 
 
 @event_type
@@ -79,7 +96,7 @@ class PartitionRemoved(NamedTuple):
         return _partition_key(self.topic_id, self.partition)
 
 
-ClusterEvent = ClusterSaved | BrokerSaved | BrokerRemoved | PartitionSaved | PartitionRemoved
+ClusterEvent = ClusterSaved | LinkKeySaved | BrokerSaved | BrokerRemoved | PartitionSaved | PartitionRemoved
 
 
 def _broker_key(broker_id: int) -> bytes:
@@ -95,6 +112,8 @@ def encode(event: ClusterEvent) -> tuple[bytes, bytes | None]:
     match event:
         case ClusterSaved(cluster_id, broker_epoch):
             return event.key, json_value({"cluster_id": cluster_id, "broker_epoch": broker_epoch})
+        case LinkKeySaved(link_key):
+            return event.key, json_value({"link_key": link_key.hex()})
         case BrokerSaved(broker):
             return event.key, json_value(_broker_content(broker))
         case PartitionSaved(partition):
@@ -139,7 +158,7 @@ def _partition_content(partition: PartitionReplicas) -> dict[str, object]:
 
 def is_cluster_key(key: bytes) -> bool:
     """Whether the record belongs to the cluster state."""
-    return key == CLUSTER_KEY or key.startswith((BROKER_PREFIX, PARTITION_PREFIX))
+    return key in (CLUSTER_KEY, LINK_KEY_KEY) or key.startswith((BROKER_PREFIX, PARTITION_PREFIX))
 
 
 def decode(key: bytes, value: bytes | None) -> ClusterEvent:
@@ -147,6 +166,8 @@ def decode(key: bytes, value: bytes | None) -> ClusterEvent:
     if key == CLUSTER_KEY:
         fields = _Fields(key, value)
         return ClusterSaved(fields.text("cluster_id"), fields.whole("broker_epoch", 0))
+    if key == LINK_KEY_KEY:
+        return LinkKeySaved(_Fields(key, value).secret("link_key", LINK_KEY_BYTES))
     if key.startswith(BROKER_PREFIX):
         broker_id = _decode_number(key, key[len(BROKER_PREFIX) :])
         return BrokerRemoved(broker_id) if value is None else _decode_broker(broker_id, _Fields(key, value))
@@ -228,6 +249,17 @@ class _Fields(JsonFields):
         ):
             raise self.torn(f"{name} is {value!r}, not a list of distinct broker ids")
         return tuple(value)
+
+    def secret(self, name: str, size: int) -> bytes:
+        """So many bytes, in hexadecimal. The error does not quote the value."""
+        value = self.content.get(name)
+        try:
+            found = bytes.fromhex(value) if isinstance(value, str) else b""
+        except ValueError:
+            found = b""
+        if len(found) != size:
+            raise self.torn(f"{name} is not {2 * size} hexadecimal digits")
+        return found
 
     def addresses(self, name: str) -> dict[str, Address]:
         """Hosts and ports by listener name."""

@@ -15,6 +15,7 @@ from penstock.core.machines.cluster.events import (
     BrokerSaved,
     ClusterEvent,
     ClusterSaved,
+    LinkKeySaved,
     PartitionRemoved,
     PartitionSaved,
 )
@@ -31,6 +32,8 @@ class ClusterState:
         self.cluster_id: str | None = None
         self.broker_epoch = 0
         """The highest broker epoch ever assigned."""
+        self.link_key: bytes | None = None
+        """What brokers prove to each other on links; None: no broker has joined a cluster yet."""
         self._brokers: dict[int, BrokerRegistration] = {}
         self._topics: dict[bytes, dict[int, PartitionReplicas]] = {}
         self._leaders: dict[int, int] = {}
@@ -147,6 +150,8 @@ class ClusterState:
         match event:
             case ClusterSaved(cluster_id, broker_epoch):
                 self.cluster_id, self.broker_epoch = cluster_id, broker_epoch
+            case LinkKeySaved(link_key):
+                self.link_key = link_key
             case BrokerSaved(broker):
                 self._brokers[broker.broker_id] = broker
             case BrokerRemoved(broker_id):

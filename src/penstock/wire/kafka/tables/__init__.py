@@ -1,8 +1,8 @@
 """The protocol as data, by theme. Only text in our own notation; nothing here parses or encodes.
 
 A table is here if the broker serves its API or a client of ours calls it. Two exceptions are written down for the
-security calls of a cluster and not served yet: AlterClientQuotas and AlterUserScramCredentials. SaslHandshake and
-SaslAuthenticate are sent by `client` only, ShareGroupHeartbeat and ShareFetch by the benchmark of Kafka's share groups.
+security calls of a cluster and not served yet: AlterClientQuotas and AlterUserScramCredentials. ShareGroupHeartbeat and
+ShareFetch are sent by the benchmark of Kafka's share groups.
 """
 
 from penstock.wire.kafka.tables import admin, groups, security, shares, streams, transactions

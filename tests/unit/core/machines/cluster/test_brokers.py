@@ -18,17 +18,29 @@ from penstock.core.errors import (
 from penstock.core.machines.cluster.brokers import (
     decide_drain,
     decide_fence,
+    decide_link_key,
     decide_register,
     decide_stop,
     decide_unfence,
     decide_unregister,
 )
-from penstock.core.machines.cluster.events import BrokerSaved, ClusterEvent, PartitionSaved
+from penstock.core.machines.cluster.events import BrokerSaved, ClusterEvent, LinkKeySaved, PartitionSaved
 from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration
 from penstock.core.model import Address
 
 Change = Callable[[ClusterState, int, int], Sequence[ClusterEvent]]
+
+
+def test_the_first_link_key_stays() -> None:
+    cluster = ClusterPlay().cluster
+    (saved,) = decide_link_key(cluster, b"a" * 32)
+    assert saved == LinkKeySaved(b"a" * 32)
+    cluster.apply(saved)
+    assert cluster.link_key == b"a" * 32
+    assert decide_link_key(cluster, b"b" * 32) == []
+    with pytest.raises(InvalidRequest, match="32 bytes, not 3"):
+        decide_link_key(cluster, b"abc")
 
 
 def test_a_broker_registers_fenced_and_gets_the_next_epoch() -> None:

@@ -13,6 +13,7 @@ from penstock.core.machines.cluster.events import (
     BrokerSaved,
     ClusterEvent,
     ClusterSaved,
+    LinkKeySaved,
     PartitionRemoved,
     PartitionSaved,
 )
@@ -62,6 +63,7 @@ BROKERS = st.builds(
 )
 EVENTS: st.SearchStrategy[ClusterEvent] = st.one_of(
     st.builds(ClusterSaved, st.text(max_size=9), NUMBERS),
+    st.builds(LinkKeySaved, st.binary(min_size=32, max_size=32)),
     st.builds(BrokerSaved, BROKERS),
     st.builds(BrokerRemoved, IDS),
     st.builds(PartitionSaved, partitions()),
@@ -177,3 +179,14 @@ def test_a_broker_with_unusable_listeners_is_refused(listeners: str) -> None:
 def test_the_cluster_has_no_tombstone() -> None:
     with pytest.raises(TornSegment, match="not JSON"):
         decode(b"cluster", None)
+
+
+@pytest.mark.parametrize("value", ['"5ec2e7"', '"no hexadecimal"', "7", "null", '"' + "5e" * 33 + '"'])
+def test_a_link_key_of_another_size_is_refused_and_not_quoted(value: str) -> None:
+    with pytest.raises(TornSegment, match="link_key is not 64 hexadecimal digits") as raised:
+        decode(b"link-key", f'{{"link_key": {value}, "version": 1}}'.encode())
+    assert "5e" not in str(raised.value)
+
+
+def test_a_link_key_is_not_printed_with_its_event() -> None:
+    assert "6b" * 32 not in repr([LinkKeySaved(b"k" * 32)]) and "kkk" not in repr([LinkKeySaved(b"k" * 32)])

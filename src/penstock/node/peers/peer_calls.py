@@ -1,0 +1,336 @@
+"""Typed calls to other brokers over links: builds the Kafka request, turns error codes back into errors.
+
+Each call raises, or hands over, the error that the other broker raised; NotLeader names the new leader if that broker
+knows it (KIP-951). Errors of the link itself: see `link`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, TypeVar
+
+from penstock.core.errors import BrokerError, NotLeader, TimedOut
+from penstock.core.model import Acks, Isolation, PartitionId, TopicPartition
+from penstock.core.records.control import Marker
+from penstock.node.peers.links import PeerLinks
+from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_name, error_of, messages
+
+NO_REPLICA = -1
+NO_LEADER_EPOCH = -1
+BUMPED_TRANSACTION_VERSION = 2
+"""The transaction version whose markers have a higher epoch than the transaction they end."""
+
+T = TypeVar("T")
+
+
+class RemoteAppend(NamedTuple):
+    """Where another broker appended a batch."""
+
+    base_offset: int
+    append_time_ms: int
+    start_offset: int
+
+
+class RemoteBatches(NamedTuple):
+    """Batches as another broker stores them, and the offsets of their partition."""
+
+    records: memoryview
+    high_watermark: int
+    last_stable_offset: int
+    start_offset: int
+    aborted: Sequence[tuple[int, int]]
+    """Producer id and first offset of each aborted transaction, for READ_COMMITTED."""
+
+
+class RemoteOffset(NamedTuple):
+    """The result of an offset lookup; `offset` is -1 if nothing matches."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class RemoteCoordinator(NamedTuple):
+    """Who coordinates a key."""
+
+    broker_id: int
+    host: str
+    port: int
+
+
+class CoordinatorKeyType(IntEnum):
+    """What FindCoordinator looks up."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+# -- produce
+
+
+def send_batch(
+    links: PeerLinks,
+    broker_id: int,
+    partition: PartitionId,
+    batch: Buffer,
+    answered: Callable[[RemoteAppend | BrokerError], None],
+    *,
+    timeout_ms: int,
+    acks: int = Acks.ALL,
+) -> None:
+    """Append a batch of records on another broker; it is acknowledged as `acks` says, which is not NONE."""
+    assert acks != Acks.NONE, "nobody would answer"
+    request = messages.ProduceRequest
+    produce = request(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            request.TopicProduceData(
+                topic_id=partition.topic_id,
+                partition_data=[
+                    request.PartitionProduceData(index=partition.partition, records=memoryview(batch))
+                ],
+            )
+        ],
+    )
+
+    def produced(outcome: messages.ProduceResponse | BrokerError) -> None:
+        answered(outcome if isinstance(outcome, BrokerError) else _appended(broker_id, outcome))
+
+    links.send(broker_id, produce, produced, timeout_ms=timeout_ms)
+
+
+def _appended(broker_id: int, response: messages.ProduceResponse) -> RemoteAppend | BrokerError:
+    try:
+        (topic,) = response.responses
+        (one,) = topic.partition_responses
+    except ValueError:
+        return _unasked(broker_id, response)
+    if one.error_code:
+        return _error(broker_id, one.error_code, one.error_message, one.current_leader)
+    return RemoteAppend(one.base_offset, one.log_append_time_ms, one.log_start_offset)
+
+
+# -- fetch
+
+
+async def fetch(
+    links: PeerLinks,
+    broker_id: int,
+    partition: PartitionId,
+    offset: int,
+    *,
+    bytes_max: int,
+    wait_ms: int,
+    timeout_ms: int,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> RemoteBatches:
+    """Read batches from an offset on; waits up to `wait_ms` if there are none. At least one batch, if there is any."""
+    request = messages.FetchRequest
+    wanted = request.FetchPartition(
+        partition=partition.partition,
+        fetch_offset=offset,
+        partition_max_bytes=bytes_max,
+        current_leader_epoch=leader_epoch,
+    )
+    response = await links.call(
+        broker_id,
+        request(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=bytes_max,
+            isolation_level=int(isolation),
+            topics=[request.FetchTopic(topic_id=partition.topic_id, partitions=[wanted])],
+        ),
+        timeout_ms=wait_ms + timeout_ms,
+    )
+    if response.error_code:
+        raise _error(broker_id, response.error_code)
+    one = _only(broker_id, response, _only(broker_id, response, response.responses).partitions)
+    if one.error_code:
+        raise _error(broker_id, one.error_code, leader=one.current_leader)
+    aborted = [(gone.producer_id, gone.first_offset) for gone in one.aborted_transactions or ()]
+    return RemoteBatches(
+        memoryview(_buffer(one.records)),
+        one.high_watermark,
+        one.last_stable_offset,
+        one.log_start_offset,
+        aborted,
+    )
+
+
+async def list_offsets(
+    links: PeerLinks,
+    broker_id: int,
+    place: TopicPartition,
+    timestamp_ms: int,
+    *,
+    timeout_ms: int,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> RemoteOffset:
+    """The offset for a timestamp; negative ones are Kafka's special values (-1 latest, -2 earliest)."""
+    request = messages.ListOffsetsRequest
+    wanted = request.ListOffsetsPartition(
+        partition_index=place.partition, timestamp=timestamp_ms, current_leader_epoch=leader_epoch
+    )
+    response = await links.call(
+        broker_id,
+        request(
+            replica_id=NO_REPLICA,
+            isolation_level=int(isolation),
+            topics=[request.ListOffsetsTopic(name=place.topic, partitions=[wanted])],
+            timeout_ms=timeout_ms,
+        ),
+        timeout_ms=timeout_ms,
+    )
+    one = _only(broker_id, response, _only(broker_id, response, response.topics).partitions)
+    if one.error_code:
+        raise _error(broker_id, one.error_code)
+    return RemoteOffset(one.offset, one.timestamp, one.leader_epoch)
+
+
+# -- transactions
+
+
+async def write_markers(
+    links: PeerLinks,
+    broker_id: int,
+    producer: tuple[int, int],
+    marker: Marker,
+    places: Iterable[TopicPartition],
+    *,
+    is_bumped: bool,
+    timeout_ms: int,
+) -> Mapping[TopicPartition, BrokerError]:
+    """End the transaction of a producer (id and epoch) in partitions of another broker; returns those that failed."""
+    request = messages.WriteTxnMarkersRequest
+    places = list(places)
+    topics = [
+        request.WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
+        for name, indexes in _by_topic(places).items()
+    ]
+    ending = request.WritableTxnMarker(
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        transaction_result=marker.is_commit,
+        topics=topics,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=BUMPED_TRANSACTION_VERSION if is_bumped else 0,
+    )
+    response = await links.call(broker_id, request(markers=[ending]), timeout_ms=timeout_ms)
+    codes = {
+        TopicPartition(topic.name, one.partition_index): one.error_code
+        for result in response.markers
+        for topic in result.topics
+        for one in topic.partitions
+    }
+    return _failures(broker_id, response, places, codes)
+
+
+async def add_partitions_to_transaction(
+    links: PeerLinks,
+    broker_id: int,
+    transactional_id: str,
+    producer: tuple[int, int],
+    places: Iterable[TopicPartition],
+    *,
+    timeout_ms: int,
+    verify_only: bool = False,
+) -> Mapping[TopicPartition, BrokerError]:
+    """Add partitions to a transaction at its coordinator, or verify that they are in it; returns those that failed.
+
+    If one is rejected, none is added.
+    """
+    request = messages.AddPartitionsToTxnRequest
+    places = list(places)
+    topics = [
+        request.AddPartitionsToTxnTopic(name=name, partitions=indexes)
+        for name, indexes in _by_topic(places).items()
+    ]
+    adding = request.AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        verify_only=verify_only,
+        topics=topics,
+    )
+    response = await links.call(broker_id, request(transactions=[adding]), timeout_ms=timeout_ms)
+    if response.error_code:
+        raise _error(broker_id, response.error_code)
+    codes = {
+        TopicPartition(topic.name, one.partition_index): one.partition_error_code
+        for result in response.results_by_transaction
+        for topic in result.topic_results
+        for one in topic.results_by_partition
+    }
+    return _failures(broker_id, response, places, codes)
+
+
+# -- coordinators
+
+
+async def find_coordinator(
+    links: PeerLinks, broker_id: int, kind: CoordinatorKeyType, key: str, *, timeout_ms: int
+) -> RemoteCoordinator:
+    """Ask another broker who coordinates a group or a transactional id."""
+    request = messages.FindCoordinatorRequest(key_type=int(kind), coordinator_keys=[key])
+    response = await links.call(broker_id, request, timeout_ms=timeout_ms)
+    one = _only(broker_id, response, response.coordinators)
+    if one.error_code:
+        raise _error(broker_id, one.error_code, one.error_message)
+    return RemoteCoordinator(one.node_id, one.host, one.port)
+
+
+# -- responses
+
+
+def _error(
+    broker_id: int,
+    code: int,
+    message: str | None = None,
+    leader: messages.ProduceResponse.LeaderIdAndEpoch | messages.FetchResponse.LeaderIdAndEpoch | None = None,
+) -> BrokerError:
+    error = error_of(code, f"broker {broker_id}: {message or error_name(code)}")
+    if isinstance(error, NotLeader) and leader is not None:
+        error.leader_id, error.leader_epoch = leader.leader_id, leader.leader_epoch
+    return error
+
+
+def _failures(
+    broker_id: int,
+    response: KafkaMessage,
+    places: Sequence[TopicPartition],
+    codes: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, BrokerError]:
+    if codes.keys() != set(places):
+        raise _unasked(broker_id, response)
+    fine = (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)  # not attempted because of another one's error
+    return {place: _error(broker_id, code) for place, code in codes.items() if code not in fine}
+
+
+def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for place in places:
+        found.setdefault(place.topic, []).append(place.partition)
+    return found
+
+
+def _only(broker_id: int, response: KafkaMessage, items: Sequence[T]) -> T:
+    if len(items) != 1:
+        raise _unasked(broker_id, response)
+    return items[0]
+
+
+def _unasked(broker_id: int, response: KafkaMessage) -> TimedOut:
+    return TimedOut(
+        f"broker {broker_id} sent a {type(response).__name__} that does not match the request, the outcome is unknown"
+    )
+
+
+def _buffer(records: object) -> Buffer:
+    """Decoded records are slices of the frame."""
+    assert records is None or isinstance(records, bytes | bytearray | memoryview)
+    return records or b""

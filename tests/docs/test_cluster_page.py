@@ -1,0 +1,36 @@
+"""The page about clusters: its ports are those of the plan, its settings and flags exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from penstock.apps.cli.main import cli
+from penstock.apps.cluster_plan import PORTS, plan_cluster
+from penstock.node.settings import DEFINITIONS
+from penstock.node.settings_loader import load_settings
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cluster.md").read_text("utf-8")
+
+
+def test_the_table_of_ports_is_what_the_plan_says() -> None:
+    rows = [
+        tuple(map(int, row))
+        for row in re.findall(r"^\| (\d) " + r"\| (\d+) " * len(PORTS) + r"\|$", PAGE, re.M)
+    ]
+    plan = plan_cluster(load_settings(), 3)
+    assert rows == [(one.settings.node_id, *one.ports.values()) for one in plan.brokers]
+    assert f"The coordinator listens on {plan.coordinator_port} " in PAGE
+
+
+def test_every_setting_of_a_cluster_is_on_the_page() -> None:
+    names = [definition.name for definition in DEFINITIONS if definition.section == "cluster"]
+    assert [name for name in names if f"| `{name}` |" not in PAGE] == []
+
+
+def test_every_flag_on_the_page_exists() -> None:
+    context = cli.make_context("penstock", [], resilient_parsing=True)
+    start, cluster = (cli.get_command(context, name) for name in ("start", "cluster"))
+    up = getattr(cluster, "commands")["up"]  # noqa: B009
+    known = {flag for command in (start, up) for param in command.params for flag in param.opts}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= known

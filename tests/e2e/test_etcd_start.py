@@ -1,0 +1,101 @@
+"""`penstock start --cluster`: brokers that run etcd, wait for a majority, and take it along when they go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from conditions import until
+from e2e.cluster_up import COMMAND, EXIT_S_MAX, is_running
+from etcd_cluster import free_addresses
+from penstock import Admin, Consumer, Producer
+from penstock.testing import Broker
+
+
+def etcd_of(broker: Broker) -> int:
+    """The process id of the member that a broker runs; 0 if there is none now."""
+    children = Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split()
+    return next((int(pid) for pid in children if is_running(int(pid))), 0)
+
+
+def gone(pid: int) -> None:
+    until(lambda: not is_running(pid), "etcd outlived its broker")
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[list[Broker]]:
+    """Brokers 1 to 3, each with a member, not yet started."""
+    listed = ",".join(f"{number}@{address}" for number, address in enumerate(free_addresses(3), 1))
+    brokers = [Broker(tmp_path / str(number), {"node_id": number, "cluster": listed}) for number in (1, 2, 3)]
+    with ExitStack() as running:
+        for broker in brokers:
+            running.callback(broker.close)
+        yield brokers
+
+
+def await_majority_wanted(broker: Broker) -> None:
+    until(lambda: "waiting for a majority of the etcd members" in broker.output(), "it did not wait")
+
+
+def test_three_machines_wait_for_each_other_and_lose_one(three: list[Broker]) -> None:
+    first, second, third = three
+    first.launch()
+    await_majority_wanted(first)
+    assert first.stop() == 0, "a signal is obeyed while it waits"
+    for broker in three:
+        broker.launch()
+    for broker in three:
+        broker.await_ready()
+    bootstrap = ",".join(broker.bootstrap for broker in three)
+    with Admin(bootstrap=bootstrap) as admin:
+        admin.create_topic("spread", 6)
+    with Producer(bootstrap=bootstrap) as producer:
+        for number in range(60):
+            producer.send("spread", str(number))
+
+    member = etcd_of(second)
+    os.kill(member, signal.SIGKILL)
+    until(lambda: etcd_of(second) not in (0, member), "etcd was not restarted")
+    assert "etcd exited with SIGKILL, restarting" in second.output()
+
+    member = etcd_of(third)
+    third.kill()
+    gone(member)
+    third.start()
+    with Consumer("spread", bootstrap=bootstrap, until_end=True) as consumer:
+        assert sorted(int(message.value or b"") for message in consumer) == list(range(60))
+
+    members = [etcd_of(broker) for broker in three]
+    for broker in reversed(three):
+        assert broker.stop() == 0
+    for pid in members:
+        gone(pid)
+
+
+def test_without_etcd_the_error_says_how_to_get_it(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [*COMMAND, "start", "--cluster", "1@127.0.0.1:1", "--node-id", "1", "--data-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=EXIT_S_MAX,
+        env={**os.environ, "PATH": str(Path(sys.executable).parent)},
+    )
+    assert ran.returncode == 1 and "Traceback" not in ran.stderr
+    assert "--cluster needs the program `etcd`" in ran.stderr and "apt-get install etcd-server" in ran.stderr
+
+
+def test_a_broker_that_is_not_listed_is_refused(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [*COMMAND, "start", "--cluster", "1@127.0.0.1:1,2@127.0.0.1:3", "--data-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=EXIT_S_MAX,
+    )
+    assert ran.returncode == 1 and "set --node-id to one of them" in ran.stderr

@@ -1,0 +1,146 @@
+"""The plan of a local cluster: ports, directories and command lines, and mistakes before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.apps.cli.setting_options import SettingsCommand
+from penstock.apps.cluster_plan import (
+    BROKERS_MAX,
+    PORTS,
+    broker_arguments,
+    broker_command,
+    child_environment,
+    coordinator_command,
+    plan_cluster,
+)
+from penstock.node.settings import DEFINITIONS, Settings
+from penstock.node.settings_loader import SettingsError, load_settings
+
+
+def problems(count: int, **flags: object) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        plan_cluster(load_settings(None, {}, flags), count)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_ports_and_directories_are_laid_out_as_documented(tmp_path: Path) -> None:
+    plan = plan_cluster(load_settings(None, {}, {"data_dir": str(tmp_path)}), 3)
+    assert [broker.ports for broker in plan.brokers] == [
+        dict(zip(PORTS, (9092 + index, *range(9192 + 10 * index, 9196 + 10 * index)), strict=True))
+        for index in range(3)
+    ]
+    assert plan.coordinator_port == 9191
+    assert [broker.settings.node_id for broker in plan.brokers] == [1, 2, 3]
+    assert [broker.settings.data_dir for broker in plan.brokers] == [
+        str(tmp_path / f"broker-{number}") for number in (1, 2, 3)
+    ]
+    assert plan.coordinator_dir == tmp_path / "coordinator"
+
+
+def test_a_port_that_is_set_counts_up_and_one_that_is_off_is_off_for_all() -> None:
+    flags = {"port": 5000, "http_port": 8000, "text_port": "off", "json_port": 0, "advertised_port": 7000}
+    plan = plan_cluster(load_settings(None, {}, flags), 2)
+    one, two = (broker.settings for broker in plan.brokers)
+    assert (one.http_port, one.text_port, one.json_port, one.advertised_port) == (8000, None, 0, 7000)
+    assert (two.http_port, two.text_port, two.json_port, two.advertised_port) == (8001, None, 0, 7001)
+    assert (two.port, two.queue_port) == (5001, 5113)
+
+
+def test_without_a_base_port_all_ports_are_free_ones() -> None:
+    plan = plan_cluster(load_settings(None, {}, {"port": 0}), 2)
+    assert plan.coordinator_port == 0
+    assert [broker.ports for broker in plan.brokers] == [{}, {}]
+
+
+def test_the_largest_cluster_has_a_port_for_everything() -> None:
+    plan = plan_cluster(load_settings(), BROKERS_MAX)
+    ports = [port for broker in plan.brokers for port in broker.ports.values()]
+    assert len({*ports, plan.coordinator_port}) == len(PORTS) * BROKERS_MAX + 1
+
+
+def test_mistakes_are_told_before_anything_starts() -> None:
+    limit = "allowed: at most 65535, so start lower"
+    assert problems(1, port=65_500) == [f"settings: port: the coordinator's port would be 65599; {limit}"]
+    assert problems(3, port=65_430) == [f"settings: http_port: http_port of broker-2 would be 65540; {limit}"]
+    assert problems(3, http_port=9093) == [
+        "settings: port: port of broker-2 and http_port of broker-1 would both be 9093;"
+        " set ports that are further apart"
+    ]
+    told_all = problems(2, node_id=7, metadata="etcd://a", storage="memory")
+    assert [one.split(": ")[1] for one in told_all] == ["node_id", "metadata"]
+    assert "remove it (flag --metadata)" in told_all[1]
+
+
+def test_brokers_that_are_not_started_are_known(tmp_path: Path) -> None:
+    for name in ("broker-1", "broker-2", "broker-3", "coordinator"):
+        (tmp_path / name).mkdir()
+    plan = plan_cluster(load_settings(None, {}, {"data_dir": str(tmp_path)}), 2)
+    assert plan.unplanned == ["broker-3"]
+
+
+CHANGED = {
+    "text_port": None,
+    "http_allowed_hosts": ".internal,with space",
+    "metadata": "coordinator://127.0.0.1:99?secret=/a%20b",
+    "storage": "memory",
+    "auto_create_topics": False,
+    "session_ms": 9_000,
+    "rack": "it's a rack",
+    "retention_ms": -1,
+    "log_format": "json",
+}
+
+
+def test_a_command_line_says_exactly_what_the_settings_are() -> None:
+    """Parsed by the command itself: what a child is told is what was meant."""
+    known = {definition.name for definition in DEFINITIONS}
+    given = {name: value for name, value in CHANGED.items() if name in known}
+    settings = load_settings(
+        None, {}, {name: "off" if v is None else v for name, v in given.items()}
+    ).settings
+    seen: dict[str, object] = {}
+
+    def collect(**flags: object) -> None:
+        seen.update({name: value for name, value in flags.items() if value is not None})
+
+    command = SettingsCommand("start", callback=collect)
+    arguments = broker_arguments(settings, Path("r"))
+    assert arguments[0] == "start" and arguments[-1] == "--ready-file=r"
+    ran = CliRunner().invoke(command, arguments[1:-1], standalone_mode=False)
+    assert ran.exception is None and seen.keys() == given.keys()
+    assert load_settings(None, {}, seen).settings == settings
+    assert broker_command(settings, Path("r"))[-len(arguments) :] == arguments
+
+
+def test_defaults_need_no_flags() -> None:
+    assert broker_arguments(Settings(), Path("r")) == ["start", "--ready-file=r"]
+
+
+def test_the_coordinator_is_told_session_and_logging(tmp_path: Path) -> None:
+    flags = {"data_dir": str(tmp_path), "session_ms": 3_000, "log_format": "json", "log_level": "debug"}
+    plan = plan_cluster(load_settings(None, {}, flags), 1)
+    command = coordinator_command(plan, 77, Path("r"))
+    assert command[3:] == [
+        f"--data-dir={tmp_path / 'coordinator'}",
+        "--port=77",
+        "--session-ttl-ms=3000",
+        "--linger-ms=15000",
+        "--log-level=debug",
+        "--log-format=json",
+        "--ready-file=r",
+    ]
+
+
+def test_children_do_not_read_settings_from_the_environment() -> None:
+    environment = {
+        "PATH": "/bin",
+        "PENSTOCK_PORT": "1",
+        "PENSTOCK_CONFIG": "file",
+        "PENSTOCK_DECODER": "python",
+        "QB_DATA_DIR": "/x",
+    }
+    assert child_environment(environment) == {"PATH": "/bin", "PENSTOCK_DECODER": "python"}
