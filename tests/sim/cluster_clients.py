@@ -1,4 +1,4 @@
-"""Clients of a simulated cluster: producers, readers, committers, those who create and delete topics. The ledger judges.
+"""Clients of a simulated cluster: producers, readers, committers, changers of topics. The ledger judges them.
 
 Each works for a while under faults, and then finishes what it has begun: whatever a client has not been told, it asks
 again until it is.
@@ -84,9 +84,7 @@ class Client:
         for _ in range(self._chance.randint(1, 3)):
             self._made += 1
             value = b"%s-%08d:" % (self.name.encode(), self._made)
-            records.append(
-                NewRecord(None, value + self._chance.randbytes(self._chance.choice(VALUE_BYTES)))
-            )
+            records.append(NewRecord(None, value + self._chance.randbytes(self._chance.choice(VALUE_BYTES))))
         return records
 
     def _now_ms(self) -> int:
@@ -101,7 +99,7 @@ class PlainProducer(Client):
     """Never repeats anything: what was not answered is in doubt for ever."""
 
     async def work(self) -> None:
-        place = self._chance.choice(places(self._ledger, *Kind))
+        place = self._chance.choice(places(self._ledger, Kind.PLAIN, Kind.CUT))
         records = self._records()
         batch = make_batch(records, self._now_ms())
         self._ledger.acked(place, await self._produce(place, batch), records)

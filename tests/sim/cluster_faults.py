@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.node.cluster.metadata_log import CONTROLLER_SESSION
@@ -28,30 +28,38 @@ LASTS_S = (0.3, 2.0, 5.0, 9.0, 14.0)
 AWAY_S = (0.1, 1.0, 4.0, 10.0)
 """How long a process stays away after a crash."""
 DISK_OPERATIONS_MAX = 80
-CLOCK_JUMPS_MS = (-86_400_000, -5_000, 5_000, 86_400_000)
+CLOCK_ERRORS_MS = (-1_800_000, -5_000, 0, 5_000, 1_800_000)
+"""Not so wrong that timestamps of clients are refused, or producers and records expire."""
 SLOW_DISK = WorkerKnobs(delay_s_max=0.2, slow_chance=0.2, slow_s_max=4.0)
 SLOW_NET_S = 0.4
 
 
 class Faults:
-    """The faults of one run. `clients` are the hosts of clients, which are cut off with the brokers that they use."""
+    """The faults of one run, of some kinds: of `names`, or else of a random selection."""
 
-    def __init__(self, loop: SimLoop, store: StoreHost, machines: dict[int, BrokerMachine]) -> None:
+    def __init__(
+        self,
+        loop: SimLoop,
+        store: StoreHost,
+        machines: dict[int, BrokerMachine],
+        names: Sequence[str] | None = None,
+    ) -> None:
         self._loop = loop
         self._store = store
         self._machines = machines
         self._chance = loop.random_for("faults")
         self._net_knobs = loop.net.knobs
         self.clients: list[str] = []
+        """The hosts of clients."""
         self.counts: Counter[str] = Counter()
-        kinds = self.kinds()
-        count = self._chance.randint(KINDS_MIN, KINDS_MAX)
-        self.chosen = dict(self._chance.sample(sorted(kinds.items(), key=lambda item: item[0]), count))
+        kinds = self._kinds()
+        if names is None:
+            names = self._chance.sample(list(kinds), self._chance.randint(KINDS_MIN, KINDS_MAX))
+        self._chosen = {name: kinds[name] for name in names}
         for machine in machines.values():
             machine.restart_s = lambda: self._chance.choice(AWAY_S)
 
-    def kinds(self) -> dict[str, Callable[[], None]]:
-        """All kinds by name."""
+    def _kinds(self) -> dict[str, Callable[[], None]]:
         return {
             "kill": self._kill,
             "kill the controller": self._kill_controller,
@@ -78,10 +86,10 @@ class Faults:
         """One fault after the other; some of them overlap."""
         for _ in range(FAULTS):
             await asyncio.sleep(self._chance.expovariate(1 / GAP_S))
-            name = self._chance.choice(list(self.chosen))
+            name = self._chance.choice(list(self._chosen))
             self._loop.note(f"fault: {name}")
             self.counts[name] += 1
-            self.chosen[name]()
+            self._chosen[name]()
 
     def stop(self) -> None:
         """All is well from now on: an operator has mended what does not mend itself."""
@@ -190,7 +198,7 @@ class Faults:
 
     def _jump(self) -> None:
         machine = self._chance.choice(list(self._machines.values()))
-        machine.machine.clock.skew_ms += self._chance.choice(CLOCK_JUMPS_MS)
+        machine.machine.clock.skew_ms = self._chance.choice(CLOCK_ERRORS_MS)
 
     def _slow_disk(self) -> None:
         machine = self._chance.choice(list(self._machines.values())).machine

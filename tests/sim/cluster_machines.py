@@ -39,6 +39,7 @@ SETTINGS = Settings(
     compaction_check_ms=9_000,
     checkpoint_interval_ms=3_000,
     group_topic_partitions=2,
+    group_initial_rebalance_ms=100,
     transaction_topic_partitions=2,
     auto_create_topics=False,
     drain_ms_max=500,
@@ -103,6 +104,7 @@ class BrokerMachine:
             self.state = State.SERVING
             await self._stop_wanted.wait()
             self.state = State.STOPPING
+            await broker.announce_stop()
             await doors.close()
         except (BrokerError, StartError):
             self.state = State.STOPPING

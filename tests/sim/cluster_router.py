@@ -53,7 +53,7 @@ def troubles() -> Iterator[None]:
     try:
         yield
     except (OSError, TimeoutError) as error:
-        raise Trouble(error or type(error).__name__) from error
+        raise Trouble(str(error) or type(error).__name__) from error
     except KafkaError as error:
         if error.code not in PASSING:
             raise

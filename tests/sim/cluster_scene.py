@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.model import Address, PartitionId
 from sim import cluster_clients as clients
+from sim import cluster_transactions as transactions
 from sim.cluster_faults import Faults
 from sim.cluster_machines import PORT, BrokerMachine, State
-from sim.cluster_router import Router, Trouble, troubles
+from sim.cluster_members import GroupMember, GroupStory
+from sim.cluster_router import Router
+from sim.cluster_transactions import TransactionalProducer
 from sim.cluster_watch import Watch, watching
 from sim.crashing import read_whole
 from sim.kafka_client import Place
@@ -31,21 +35,37 @@ TOPICS = {"a": 3, "b": 2}
 START_S_MAX = 30.0
 RECOVERY_S_MAX = 60.0
 """Within this time after the last fault every broker is active, every partition is led, and every client is done."""
+STEADY_S = 1.0
+"""For so long all of that has to hold: a state that is reached and lost again does not count."""
 POLL_S = 0.1
+WORKS = 30
+PAUSE_S = 0.7
+"""What a client does under faults: so many pieces of work, with pauses in between."""
+CLIENTS: dict[type[clients.Client], tuple[str, int]] = {
+    clients.IdempotentProducer: ("idempotent", 2),
+    clients.PlainProducer: ("plain", 1),
+    clients.Reader: ("reader", 1),
+    clients.Committer: ("committer", 2),
+    clients.IdCollector: ("ids", 1),
+    clients.TopicChanger: ("topics", 1),
+    GroupMember: ("member", 2),
+    TransactionalProducer: ("transactions", 2),
+}
+"""Kinds of clients: the name of their hosts, and how many a run has at most."""
 
 
 class Scene:
     """One seed."""
 
-    def __init__(self, loop: SimLoop) -> None:
+    def __init__(self, loop: SimLoop, fault_names: Sequence[str] | None = None) -> None:
         self._loop = loop
         self._chance = loop.random_for("scene")
         self.store = StoreHost(loop, ModelStore())
         self.machines = {number: BrokerMachine(loop, self.store, number) for number in range(1, BROKERS + 1)}
-        self.watch = Watch(loop, self.store, self.machines)
+        self.watch = Watch(loop, self.machines)
         self.store.store.on_take = self.watch.taken
         self.ledger = Ledger()
-        self.faults = Faults(loop, self.store, self.machines)
+        self.faults = Faults(loop, self.store, self.machines, fault_names)
         self.clients = self._make_clients()
         self.faults.clients = [one.name for one in self.clients]
         self._is_over = asyncio.Event()
@@ -54,23 +74,21 @@ class Scene:
         chance, made = self._chance, []
         bootstrap = [Address(one.name, PORT) for one in self.machines.values()]
 
-        def add(kind: type[clients.Client], count: int) -> None:
-            for _ in range(count):
-                name = f"{kind.__name__.lower()}{len(made)}"
-                made.append(kind(self._loop, name, self.ledger, bootstrap))
-
-        add(clients.IdempotentProducer, chance.randint(1, 2))
-        add(clients.PlainProducer, chance.randint(0, 1))
-        add(clients.Reader, chance.randint(0, 1))
-        add(clients.Committer, chance.randint(0, 2))
-        add(clients.IdCollector, chance.randint(0, 1))
-        add(clients.TopicChanger, chance.randint(0, 1))
+        for kind, (name, most) in CLIENTS.items():
+            for number in range(chance.randint(0, most)):
+                made.append(kind(self._loop, f"{name}-{number}", self.ledger, bootstrap))
+        story = GroupStory("members", "a")
+        for one in made:
+            if isinstance(one, GroupMember):
+                one.story = story
         return made
 
     async def run(self) -> None:
         with watching(self.watch), defects() as found:
             await self._begin()
-            works = [self._loop.spawn(one.name, one.run(WORKS, PAUSE_S, self._is_over)) for one in self.clients]
+            works = [
+                self._loop.spawn(one.name, one.run(WORKS, PAUSE_S, self._is_over)) for one in self.clients
+            ]
             await self.faults.run()
             self.faults.stop()
             self._is_over.set()
@@ -78,6 +96,22 @@ class Scene:
             await self._loop.spawn("checker", self._check())
         if found:
             raise Broken(f"a broker reported a defect of its own: {found}")
+
+    def numbers(self) -> Counter[str]:
+        """How much this run has seen, to tell runs that prove something from idle ones."""
+        return Counter(
+            {
+                "checks": self.watch.checks,
+                "records compared": self.ledger.checked,
+                "works": sum(one.done for one in self.clients),
+                "troubles": sum(one.troubles for one in self.clients),
+                "processes started": sum(one.lives for one in self.machines.values()),
+                "metadata events": self.store.store.end_index,
+                "transactions": sum(
+                    len(one.told) for one in self.clients if isinstance(one, TransactionalProducer)
+                ),
+            }
+        )
 
     # -- begin
 
@@ -95,6 +129,12 @@ class Scene:
             client = await router.anyone()
             topic_id = await client.create_topic(name, partitions, dict(Kind.PLAIN.value))
             self.ledger.created(topic_id, name, Kind.PLAIN, partitions)
+        producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]
+        if producers:
+            client = await router.anyone()
+            topic_id = await client.create_topic(transactions.TOPIC, transactions.PARTITIONS, {})
+            for producer in producers:
+                producer.topic_id = topic_id
         router.close()
 
     def _router(self) -> Router:
@@ -104,12 +144,17 @@ class Scene:
 
     async def _recover(self, works: list[asyncio.Task[None]]) -> None:
         """After the last fault everything comes back by itself."""
-        try:
-            async with asyncio.timeout(RECOVERY_S_MAX):
-                while missing := self._missing(works):
-                    await asyncio.sleep(POLL_S)
-        except TimeoutError:
-            raise Broken(f"{RECOVERY_S_MAX} s after the last fault: {'; '.join(missing)}") from None
+        until_s = self._loop.time() + RECOVERY_S_MAX
+        steady_since_s: float | None = None
+        while steady_since_s is None or self._loop.time() < steady_since_s + STEADY_S:
+            await asyncio.sleep(POLL_S)
+            missing = self._missing(works)
+            if missing:
+                steady_since_s = None
+            elif steady_since_s is None:
+                steady_since_s = self._loop.time()
+            if missing and self._loop.time() > until_s:
+                raise Broken(f"{RECOVERY_S_MAX} s after the last fault: {'; '.join(missing)}")
 
     def _missing(self, works: list[asyncio.Task[None]]) -> list[str]:
         """What is not as it should be without faults."""
@@ -152,7 +197,9 @@ class Scene:
         router = self._router()
         answer = await router.refresh()
         found = {
-            bytes(one.topic_id): (one.name, len(one.partitions)) for one in answer.topics if not one.is_internal
+            bytes(one.topic_id): (one.name, len(one.partitions))
+            for one in answer.topics
+            if not one.is_internal and one.name != transactions.TOPIC
         }
         self.ledger.check_topics(found)
         for topic_id, topic in list(self.ledger.topics.items()):
@@ -161,7 +208,16 @@ class Scene:
                 start, end, records = await read_whole(await router.leader(place), place)
                 self.ledger.check_partition(place, start, end, records, lost_power=False)
                 self._check_order(place, [bytes(one.value or b"") for one in records])
+        await self._check_transactions(router)
         router.close()
+
+    async def _check_transactions(self, router: Router) -> None:
+        producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]
+        if producers:
+            places = [Place(producers[0].topic_id, index) for index in range(transactions.PARTITIONS)]
+            seen = [await transactions.read_committed(await router.leader(place), place) for place in places]
+            for producer in producers:
+                producer.check(seen, await producer.committed_offset())
 
     def _check_order(self, place: Place, values: list[bytes]) -> None:
         """The records of an idempotent producer lie in the order in which it made them."""
@@ -171,10 +227,6 @@ class Scene:
                 own = [value.partition(b":")[0] for value in values if value.startswith(prefix)]
                 if own != sorted(own):
                     raise Broken(f"{place}: the records of {client.name} are out of order: {own}")
-
-
-WORKS = 30
-PAUSE_S = 0.7
 
 
 @contextmanager
@@ -189,8 +241,9 @@ def defects() -> Iterator[list[str]]:
 
     logger, handler = logging.getLogger("penstock"), Collect(logging.ERROR)
     level, propagate = logger.level, logger.propagate
+    # Only whoever tells the story of a run has a handler of its own, and wants to see the rest.
+    logger.setLevel(logging.INFO if logger.handlers else logging.ERROR)
     logger.addHandler(handler)
-    logger.setLevel(logging.ERROR)
     logger.propagate = False
     try:
         yield found
@@ -200,8 +253,12 @@ def defects() -> Iterator[list[str]]:
         logger.propagate = propagate
 
 
-async def play(loop: SimLoop) -> Scene:
-    """Run one scene."""
-    scene = Scene(loop)
-    await scene.run()
-    return scene
+def scene_of(*fault_names: str) -> Callable[[SimLoop], Coroutine[Any, Any, Scene]]:
+    """What a simulation runs: one scene, with faults of these kinds or of a random selection."""
+
+    async def play(loop: SimLoop) -> Scene:
+        scene = Scene(loop, fault_names or None)
+        await scene.run()
+        return scene
+
+    return play

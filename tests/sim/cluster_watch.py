@@ -14,19 +14,19 @@ from typing import Any
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, ProducerIdsReserved
-from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.events import BrokerSaved
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
+from penstock.core.model import PartitionId
 from penstock.core.records.batch import decode_header
 from penstock.node.broker import Broker
 from penstock.node.cluster.catalog_host import CatalogHost
-from penstock.node.cluster.metadata_log import Entry, broker_session_name
+from penstock.node.cluster.metadata_log import Entry
 from penstock.node.coordinators.shard import Shard
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.replica import Replica
 from sim.cluster_machines import BrokerMachine
 from sim.ledger import Broken
 from sim.loop import SimLoop
-from sim.metadata_host import StoreHost
 
 Leadership = tuple[str, bytes, int, int]
 """What is led (a partition, a shard), topic id, index, epoch."""
@@ -35,9 +35,8 @@ Leadership = tuple[str, bytes, int, int]
 class Watch:
     """Everything that is known of one run."""
 
-    def __init__(self, loop: SimLoop, store: StoreHost, machines: dict[int, BrokerMachine]) -> None:
+    def __init__(self, loop: SimLoop, machines: dict[int, BrokerMachine]) -> None:
         self._loop = loop
-        self._store = store
         self._by_name = {one.name: one for one in machines.values()}
         self._truth = Catalog()
         self._states: dict[int, object] = {0: _state_of(self._truth)}
@@ -81,7 +80,9 @@ class Watch:
             self._check_leader(placed)
         for broker in self._truth.cluster.brokers:
             earlier = brokers.get(broker.broker_id)
-            self._expect(earlier is None or broker.epoch >= earlier.epoch, f"{broker} has an epoch that went back")
+            self._expect(
+                earlier is None or broker.epoch >= earlier.epoch, f"{broker} has an epoch that went back"
+            )
         self._states[index + len(events)] = _state_of(self._truth)
         self.checks += 1
 
@@ -146,38 +147,33 @@ class Watch:
             f"{partition}: a batch carries another offset or epoch than those of its append",
         )
         self.leads("partition", partition.topic_id, partition.index, partition.leader_epoch)
-        self._check_acting(f"appends to {partition}")
+        self._check_acting(partition, "appends to")
 
     def committed(self, partition: Replica, before: int) -> None:
         """The high watermark has moved, so producers are about to be told."""
         self._expect(partition.high_watermark >= before, f"{partition}: the high watermark went back")
         self._expect(partition.is_leader, f"{partition} commits without leading")
-        self._check_acting(f"commits in {partition}")
+        self._check_acting(partition, "commits in")
 
-    def _check_acting(self, what: str) -> None:
-        """Only a broker whose session is alive acts as a leader. In the very moment in which a process goes on after
-        standing still, it cannot know yet."""
-        machine, now_s = self._here(), self._loop.time()
+    def _check_acting(self, partition: Replica, what: str) -> None:
+        """A broker acts as a leader only while the metadata that it has heard of says so: not once it was fenced."""
+        broker = self._here().broker
         self.checks += 1
-        if self._loop.here().resumed_s == now_s or machine.broker is None:
+        if broker is None:
             return
-        membership = machine.broker.membership
-        assert membership is not None
-        session = membership._session
-        self._expect(membership.is_active, f"{machine.name} {what} although it is no active member")
-        self._expect(session is not None and session.is_alive, f"{machine.name} {what} without a session")
-        assert session is not None
-        live = self._store.store.sessions.find(broker_session_name(machine.broker_id))
-        if session.live.number not in self._store.ended_early:
-            self._expect(live == session.live, f"{machine.name} {what} after its session has ended at the store")
+        placed = broker.catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
+        assert broker.membership is not None
+        self._expect(
+            placed is not None
+            and (placed.leader, placed.leader_epoch) == (self._here().broker_id, partition.leader_epoch),
+            f"{self._here().name} {what} {partition} in epoch {partition.leader_epoch}, but knows {placed}",
+        )
 
     def reserved(self, producer_id: int) -> None:
         """A producer id was handed out."""
         self._expect(producer_id not in self._producer_ids, f"producer id {producer_id} was handed out twice")
         self._producer_ids.add(producer_id)
         self.checks += 1
-
-
 
 
 def _incarnation(broker: Broker | None) -> str:

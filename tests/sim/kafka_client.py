@@ -150,7 +150,7 @@ class KafkaClient(asyncio.Protocol):
         """Append one batch with acks=all; returns its base offset."""
         return await self.send_batch(place, batch)
 
-    async def _fetch(self, place: Place, offset: int, wait_ms: int) -> Any:
+    async def _fetch(self, place: Place, offset: int, wait_ms: int, isolation: int = 0) -> Any:
         request = messages.FetchRequest
         one = request.FetchPartition(
             partition=place.partition,
@@ -163,7 +163,7 @@ class KafkaClient(asyncio.Protocol):
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
-            isolation_level=0,
+            isolation_level=isolation,
             session_epoch=-1,
             topics=[topic],
             forgotten_topics_data=[],
@@ -179,6 +179,15 @@ class KafkaClient(asyncio.Protocol):
         _check(answer.error_code)
         records, next_offset = _open(answer.records, offset)
         return Fetched(answer.log_start_offset, answer.high_watermark, records, next_offset)
+
+    async def fetch_committed(self, place: Place, offset: int) -> tuple[list[bytes | None], int, int]:
+        """Committed values from `offset` on, as far as one answer goes; the offset behind them, and the last stable
+        offset."""
+        answer = await self._fetch(place, offset, 0, isolation=1)
+        _check(answer.error_code)
+        aborted = {(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()}
+        values, next_offset = _open_committed(answer.records, offset, aborted)
+        return values, next_offset, int(answer.last_stable_offset)
 
     async def start_offset(self, place: Place) -> int:
         """Where the partition starts: an offset beyond every log is refused with it."""
@@ -261,6 +270,28 @@ def _open(content: memoryview | bytes, offset: int) -> tuple[list[Record], int]:
         next_offset = header.next_offset
         view = view[len(raw) :]
     return records, next_offset
+
+
+def _open_committed(
+    content: memoryview | bytes, offset: int, aborted: set[tuple[int, int]]
+) -> tuple[list[bytes | None], int]:
+    """The values of batches that no aborted transaction wrote, and the offset behind all of them."""
+    values: list[bytes | None] = []
+    skipping: set[int] = set()
+    view, next_offset = memoryview(content), offset
+    while len(view):
+        raw = view[: size_at(view, 0)]
+        header = check(raw)
+        begun = {one for one in aborted if one[1] <= header.base_offset}
+        aborted -= begun
+        skipping |= {producer_id for producer_id, _ in begun}
+        if header.is_control:
+            skipping.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in skipping):
+            values += [one.value for one in open_batch(raw, header)]
+        next_offset = header.next_offset
+        view = view[len(raw) :]
+    return values, next_offset
 
 
 def _check(code: int, message: str | None = None) -> None:

@@ -216,6 +216,7 @@ class NetMetadataLog:
         self._held = HeldSessions()
         self._tasks = Tasks()
         self._farewells = Tasks()
+        self._connecting = asyncio.Lock()
         self._is_closed = False
 
     async def open(self) -> None:
@@ -238,23 +239,25 @@ class NetMetadataLog:
 
     async def _ready_link(self) -> StoreLink:
         """A connection on which the store has answered once."""
-        while True:
-            if self._is_closed:
-                raise NotLeader("the broker is stopping")
-            if self._link is not None and not self._link.is_lost:
-                return self._link
-            link = StoreLink(self._server)
-            try:
-                async with asyncio.timeout(CALL_S_MAX):
-                    end_index = await link.ask(self._greet)
-            except (ConnectionError, TimeoutError):
-                link.lose()
-                await asyncio.sleep(RECONNECT_S)
-                continue
-            if end_index < self._seen_index:
-                raise lost_history(self._seen_index, end_index)
-            if self._link is None or self._link.is_lost:
-                self._link = link
+        async with self._connecting:
+            while self._link is None or self._link.is_lost:
+                if self._is_closed:
+                    raise NotLeader("the broker is stopping")
+                await self._connect()
+            return self._link
+
+    async def _connect(self) -> None:
+        link, seen_index = StoreLink(self._server), self._seen_index
+        try:
+            async with asyncio.timeout(CALL_S_MAX):
+                end_index = await link.ask(self._greet)
+        except (ConnectionError, TimeoutError):
+            link.lose()
+            await asyncio.sleep(RECONNECT_S)
+            return
+        if end_index < seen_index:
+            raise lost_history(seen_index, end_index)
+        self._link = link
 
     def _greet(self, answer: Answer) -> None:
         answer(self._server.store.end_index)

@@ -1,4 +1,4 @@
-"""One direction of one connection: what is under way, mostly bytes and signals. Never touches a protocol; its ends do."""
+"""One direction of one connection: what is under way, bytes and signals mostly. Never touches a protocol."""
 
 from __future__ import annotations
 
