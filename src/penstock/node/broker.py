@@ -288,6 +288,7 @@ class Broker:
         for event in events:
             if isinstance(event, TopicRemoved):
                 removed[self.catalog.topic_by_id(event.id).name] = None
+            ids_upto = self.catalog.producer_ids_upto
             self.catalog.apply(event)
             self.catalog_version += 1
             match event:
@@ -309,7 +310,8 @@ class Broker:
                     for topic in self.catalog.topics:
                         yield from self._table.open_topic(topic)
                 case ProducerIdsReserved(upto, owner):
-                    if owner == self.identity.node_id:
+                    # A snapshot names the last block again, of which ids were given out.
+                    if owner == self.identity.node_id and upto > ids_upto:
                         self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
                 case ResourceConfigSaved(ResourceKind.GROUP, name):
                     self.group_coordinator.groups.configure(name)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster_nodes import ClusterNodes, on_a_cluster
 from manual_ports import Hand, PromptWorkers, run, turns
 from penstock.core.errors import DiskFailed, NotLeader, Offline, TopicExists, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
@@ -330,6 +331,19 @@ def test_more_partitions_and_new_settings_reach_the_owners() -> None:
         await broker.stop()
 
     run(test)
+
+
+def test_producer_ids_do_not_repeat_when_a_snapshot_names_their_block_again() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        given = [await nodes.brokers[1].new_producer_id() for _ in range(3)]
+        # The log is compacted before broker 1 has read what broker 2 appends, so that it gets the whole state.
+        nodes.store.on_take = lambda index, events: nodes.store.compact()
+        await nodes.create(2, "t", 1)
+        await nodes.converged()
+        given += [await nodes.brokers[1].new_producer_id() for _ in range(3)]
+        assert len(set(given)) == 6
+
+    on_a_cluster(play, brokers=2)
 
 
 def test_producer_ids_never_repeat_not_even_after_a_crash() -> None:
