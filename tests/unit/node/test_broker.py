@@ -16,6 +16,7 @@ from penstock.core.log.segment import Segment
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.model import Storage
+from penstock.core.session import Session
 from penstock.node import checkpoint
 from penstock.node.broker import TOPICS_DIRECTORY, Broker, start_broker
 from penstock.node.cluster.metadata_file import DIRECTORY as METADATA
@@ -23,8 +24,11 @@ from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.disk import DiskFiles
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.topic_creation import NewTopic
+from penstock.node.waist.waist import Waist
 from sim.disk import SimDisk
 from sim.hosts import PowerLost
+from sim.metadata_model import Fault, ModelMetadataLog
 
 SETTINGS = Settings(storage=Storage.MEMORY, retention_check_ms=10**9, checkpoint_interval_ms=10**9)
 
@@ -344,6 +348,20 @@ def test_producer_ids_do_not_repeat_when_a_snapshot_names_their_block_again() ->
         assert len(set(given)) == 6
 
     on_a_cluster(play, brokers=2)
+
+
+def test_a_topic_whose_first_append_came_late_has_the_id_that_its_creator_is_told() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        broker = nodes.brokers[1]
+        topics, log = Waist(broker).topics, broker._shared
+        assert isinstance(log, ModelMetadataLog)
+        log.faults.append(Fault.REQUEST_LATE)
+        # The first append is given up after 20 ms; nothing is found after 60 ms, and the second one takes off.
+        asyncio.get_running_loop().call_later(0.07, nodes.store.deliver_late)
+        created = await topics.create(Session("kafka"), NewTopic("t", 1))
+        assert broker.catalog.topic("t").id == created.id
+
+    on_a_cluster(play, brokers=1)
 
 
 def test_producer_ids_never_repeat_not_even_after_a_crash() -> None:
