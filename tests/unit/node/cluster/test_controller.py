@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any
 
 from cluster_nodes import until
@@ -12,7 +11,6 @@ from manual_ports import Hand, PromptWorkers
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import RegistrationRequest, decide_register, decide_unfence
-from penstock.core.machines.cluster.events import BrokerSaved
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.controller import UNSEEN_S_MAX, Controller
 from penstock.node.cluster.metadata_log import CONTROLLER_SESSION, LiveSession
@@ -111,20 +109,6 @@ def test_a_session_that_is_not_known_yet_gets_its_time() -> None:
         await asyncio.sleep(UNSEEN_S_MAX / 2)
         assert not side.is_fenced(2)
         await until(lambda: side.is_fenced(2))
-
-    play(scenario)
-
-
-def test_a_renewed_registration_is_judged_by_its_new_session() -> None:
-    async def scenario(store: ModelStore, side: Side) -> None:
-        await until(lambda: side.controller.holder_id == 1)
-        await side.register(2, store.sessions.last_number + 5)
-        store.sessions.last_number += 10
-        live = open_session(store, 2)
-        present = side.catalog.cluster.broker(2)
-        await side.host.change(lambda catalog: [BrokerSaved(replace(present, session=live.number))])
-        await asyncio.sleep(3 * UNSEEN_S_MAX)
-        assert not side.is_fenced(2)
 
     play(scenario)
 
