@@ -37,13 +37,15 @@ class Watch:
 
     def __init__(self, loop: SimLoop, machines: dict[int, BrokerMachine]) -> None:
         self._loop = loop
-        self._by_name = {one.name: one for one in machines.values()}
+        self._machines = machines
         self._truth = Catalog()
         self._states: dict[int, object] = {0: _state_of(self._truth)}
         """Index of the metadata log → the state that it stands for."""
         self._leaders: dict[Leadership, str] = {}
         """Who has led in an epoch: the incarnation of the process."""
         self._producer_ids: set[int] = set()
+        self.end_index = 0
+        """Where the metadata log ends, as far as anybody knows."""
         self.checks = 0
 
     @property
@@ -52,7 +54,7 @@ class Watch:
         return self._truth
 
     def _here(self) -> BrokerMachine:
-        return self._by_name[self._loop.here().name]
+        return self._machines[int(self._loop.here().name.rpartition("-")[2])]
 
     def _expect(self, holds: bool, otherwise: str) -> None:
         """End the run at once: the code that is watched may catch what is raised in it."""
@@ -65,6 +67,7 @@ class Watch:
 
     def taken(self, index: int, events: tuple[Event, ...]) -> None:
         """The store has appended these events."""
+        self._expect(index == self.end_index, f"events are missing between {self.end_index} and {index}")
         before = {one.id: one for one in self._truth.cluster.partitions()}
         brokers = {one.broker_id: one for one in self._truth.cluster.brokers}
         for event in events:
@@ -83,7 +86,8 @@ class Watch:
             self._expect(
                 earlier is None or broker.epoch >= earlier.epoch, f"{broker} has an epoch that went back"
             )
-        self._states[index + len(events)] = _state_of(self._truth)
+        self.end_index = index + len(events)
+        self._states[self.end_index] = _state_of(self._truth)
         self.checks += 1
 
     def _check_registration(self, now: BrokerRegistration) -> None:
@@ -119,11 +123,23 @@ class Watch:
     def applied(self, host: CatalogHost, entry: Entry) -> None:
         """A broker has applied an entry: its catalog is what the log stands for at that index."""
         self._expect(host.index == entry.index, "an entry was applied at another index than its own")
+        if entry.index > self.end_index:
+            self._learn(entry)
         found, truth = _state_of(host._catalog), self._states.get(host.index)
         if found != truth:
             where = f"{self._loop.here().name} at index {host.index}"
             self._expect(False, f"{where} has another state than the metadata log:\n{found}\n{truth}")
         self.checks += 1
+
+    def _learn(self, entry: Entry) -> None:
+        """Of a store that nobody looks into, the first broker that applies an entry tells what it holds."""
+        if entry.is_snapshot:
+            for event in self._truth.decide_catch_up(entry.events):
+                self._truth.apply(event)
+            self.end_index = entry.index
+            self._states[entry.index] = _state_of(self._truth)
+        else:
+            self.taken(entry.index - len(entry.events), entry.events)
 
     # -- leaders
 
