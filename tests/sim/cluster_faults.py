@@ -52,6 +52,7 @@ class Faults:
         self.clients: list[str] = []
         """The hosts of clients."""
         self.counts: Counter[str] = Counter()
+        self._rolling: list[asyncio.Task[None]] = []
         kinds = self._kinds()
         if names is None:
             names = self._chance.sample(list(kinds), self._chance.randint(KINDS_MIN, KINDS_MAX))
@@ -94,6 +95,8 @@ class Faults:
 
     def stop(self) -> None:
         """All is well from now on: an operator has mended what does not mend itself."""
+        for rolling in self._rolling:
+            rolling.cancel()
         self._loop.net.heal()
         self._loop.net.knobs = self._net_knobs
         self._store.relent()
@@ -142,7 +145,7 @@ class Faults:
             machine.stop()
 
     def _restart_all(self) -> None:
-        self._loop.create_task(self._roll())
+        self._rolling.append(self._loop.create_task(self._roll()))
 
     async def _roll(self) -> None:
         for machine in self._machines.values():

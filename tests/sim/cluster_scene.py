@@ -139,7 +139,9 @@ class Scene:
         producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]
         if producers:
             client = await router.anyone()
-            topic_id = await client.create_topic(transactions.TOPIC, transactions.PARTITIONS, {})
+            topic_id = await client.create_topic(
+                transactions.TOPIC, transactions.PARTITIONS, {"retention.ms": "-1"}
+            )
             for producer in producers:
                 producer.topic_id = topic_id
         router.close()
