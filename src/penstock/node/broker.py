@@ -428,8 +428,12 @@ async def _start(
     if shared is not None:
         from penstock.node.cluster_parts import LastRun
 
-        complete_epoch = checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean)
-        last_run = LastRun(complete_epoch, has_directory=not is_new or settings.storage is Storage.MEMORY)
+        registration = checkpoint.load_registration(files)
+        last_run = LastRun(
+            registration.complete_epoch(runtime.boot_id, was_clean=was_clean),
+            has_directory=not is_new or settings.storage is Storage.MEMORY,
+            session=registration.session,
+        )
     broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()
     return broker
