@@ -72,6 +72,7 @@ class Faults:
             "cut from the store": self._cut_store,
             "store unreachable": self._cut_store_off,
             "cut from clients": self._cut_clients,
+            "cut from brokers": self._cut_peers,
             "split": self._split,
             "reset": self._reset,
             "slow network": self._slow_net,
@@ -179,6 +180,10 @@ class Faults:
 
     def _cut_clients(self) -> None:
         self._cut(self._some_names(), self.clients)
+
+    def _cut_peers(self) -> None:
+        some = self._some_names()
+        self._cut(some, [one.name for one in self._machines.values() if one.name not in some])
 
     def _split(self) -> None:
         """Everybody is on one of two sides."""
