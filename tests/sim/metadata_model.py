@@ -42,6 +42,8 @@ class ModelStore:
         self.snapshot = Entry(0, (), is_snapshot=True)
         self._late: deque[tuple[int, tuple[Event, ...]]] = deque()
         self.sessions = Sessions()
+        self.on_take: Callable[[int, tuple[Event, ...]], None] = lambda index, events: None
+        """Told of every append that takes effect: its index and its events."""
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -55,6 +57,7 @@ class ModelStore:
         if index < self.end_index:
             return Conflict(self.end_index)
         self.entries.append(Entry(index + len(events), events))
+        self.on_take(index, events)
         self._wake()
         return self.end_index
 

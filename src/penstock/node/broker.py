@@ -88,9 +88,7 @@ class Broker:
         self.identity = identity
         self.started_ms = runtime.clock.now_ms()
         self.catalog = Catalog(inherited_group_settings(settings), initial_features(settings))
-        self.creation = TopicCreation(
-            settings.default_partitions, identity.node_id, runtime.clock, runtime.rng
-        )
+        self.creation = TopicCreation(settings.default_partitions, identity.node_id, runtime.clock)
         self.catalog_version = 0
         """Incremented whenever topics or their leaders change, so that doors can cache what they derive from them."""
         self._recovery_points = recovery_points
@@ -321,6 +319,7 @@ class Broker:
         for event in events:
             if isinstance(event, TopicRemoved):
                 removed[self.catalog.topic_by_id(event.id).name] = None
+            ids_upto = self.catalog.producer_ids_upto
             self.catalog.apply(event)
             self.catalog_version += 1
             match event:
@@ -345,7 +344,8 @@ class Broker:
                     for topic in self.catalog.topics:
                         yield from self._table.open_topic(topic)
                 case ProducerIdsReserved(upto, owner):
-                    if owner == self.identity.node_id:
+                    # A snapshot names the last block again, of which ids were given out.
+                    if owner == self.identity.node_id and upto > ids_upto:
                         self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
                 case ResourceConfigSaved(ResourceKind.GROUP, name):
                     self.group_coordinator.groups.configure(name)
@@ -380,7 +380,8 @@ class Broker:
 
     async def create_topic(self, new: NewTopic) -> None:
         """Create a topic; returns once it is durable."""
-        await self.change(lambda catalog: self.creation.decide(catalog, new))
+        topic_id = self.new_topic_id()
+        await self.change(lambda catalog: self.creation.decide(catalog, new, topic_id))
 
     async def auto_create_topic(self, name: str) -> None:
         """Create a topic on demand, with default settings."""
@@ -395,9 +396,10 @@ class Broker:
     ) -> None:
         """Create a topic that the broker itself writes to, if it is missing."""
         new = NewTopic(name, partition_count, overrides, is_internal=is_internal)
+        topic_id = self.new_topic_id()
 
         def decide(catalog: Catalog) -> Sequence[Event]:
-            return () if catalog.find(name) is not None else self.creation.decide(catalog, new)
+            return () if catalog.find(name) is not None else self.creation.decide(catalog, new, topic_id)
 
         await self.change(decide)
         if not self._table.is_open(name):
@@ -466,8 +468,12 @@ async def _start(
     if shared is not None:
         from penstock.node.cluster_parts import LastRun
 
-        complete_epoch = checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean)
-        last_run = LastRun(complete_epoch, has_directory=not is_new or settings.storage is Storage.MEMORY)
+        registration = checkpoint.load_registration(files)
+        last_run = LastRun(
+            registration.complete_epoch(runtime.boot_id, was_clean=was_clean),
+            has_directory=not is_new or settings.storage is Storage.MEMORY,
+            session=registration.session,
+        )
     broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()
     return broker

@@ -13,7 +13,7 @@ from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.cluster.values import GOSSIP_LISTENER, KAFKA_LISTENER, NO_BROKER_EPOCH
 from penstock.core.model import Address
 from penstock.core.version import __version__
-from penstock.node.checkpoint import Identity, save_registration
+from penstock.node.checkpoint import Identity, Registration, save_registration
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership, MemberProfile
@@ -37,6 +37,8 @@ class LastRun(NamedTuple):
     """Its broker epoch, if none of its records can be missing."""
     has_directory: bool = True
     """Whether there is a directory, or none is needed."""
+    session: int = 0
+    """The number of its session."""
 
 
 def make_links(runtime: Runtime, identity: Identity, catalog: Catalog) -> tuple[PeerLinks, TransactionLinks]:
@@ -73,11 +75,12 @@ def make_member(
     )
     profile.previous_epoch = last_run.complete_epoch
     profile.has_directory = last_run.has_directory
+    profile.previous_session = last_run.session
 
-    def save_epoch(epoch: int) -> None:
-        save_registration(runtime.files, epoch, runtime.boot_id)
+    def save(epoch: int, session: int) -> None:
+        save_registration(runtime.files, Registration(epoch, session, runtime.boot_id))
 
-    membership = ClusterMembership(shared, host, catalog, profile, set_active, save_epoch)
+    membership = ClusterMembership(shared, host, catalog, profile, set_active, save)
     return membership, Controller(shared, host, catalog, identity.node_id)
 
 

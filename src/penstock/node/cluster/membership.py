@@ -64,13 +64,15 @@ class MemberProfile:
         self.listeners: Mapping[str, Address] = {}
         self.previous_epoch = NO_BROKER_EPOCH
         """The broker epoch of the last run, if no record of that run can be missing."""
+        self.previous_session = 0
+        """The number of the session of the last run in the same data directory."""
         self.leader_epoch = 0
         """The highest leader epoch in its logs."""
 
 
 class ClusterMembership:
-    """The membership of this broker. `set_active` tells whether it takes part; `save_epoch` stores the broker epoch
-    before it is used."""
+    """The membership of this broker. `set_active` tells whether it takes part; `save` stores broker epoch and session
+    number before they are used."""
 
     def __init__(
         self,
@@ -79,14 +81,14 @@ class ClusterMembership:
         catalog: Catalog,
         profile: MemberProfile,
         set_active: Callable[[bool], None],
-        save_epoch: Callable[[int], None],
+        save: Callable[[int, int], None],
     ) -> None:
         self._log = log
         self._host = host
         self._catalog = catalog
         self._profile = profile
         self._set_active = set_active
-        self._save_epoch = save_epoch
+        self._save = save
         self._session: BrokerSession | None = None
         self._is_active = False
         self._fenced = asyncio.Event()
@@ -136,10 +138,14 @@ class ClusterMembership:
             try:
                 async with asyncio.timeout(SESSION_WAIT_S_MAX):
                     async for live in self._log.follow_sessions():
-                        if all(one.name != name for one in live):
+                        held = next((one for one in live if one.name == name), None)
+                        if held is None:
                             opened = await self._log.session(name, broker_id)
                             if not isinstance(opened, Conflict):
                                 break
+                        elif held.number == self._profile.previous_session:
+                            # Its holder had locked the directory that this process has locked now: it is dead.
+                            await self._log.end_session(held)
             except TimeoutError:
                 pass
         if isinstance(opened, Conflict):
@@ -152,10 +158,8 @@ class ClusterMembership:
     async def _enter(self, session: BrokerSession) -> None:
         """Register under this session and be unfenced. May be repeated."""
         await self._host.change(lambda catalog: self._register(catalog, session.live.number))
-        epoch, broker_id = self._own(self._catalog).epoch, self._profile.broker_id
-        if epoch != self.epoch:
-            self._save_epoch(epoch)
-            self.epoch = epoch
+        self.epoch, broker_id = self._own(self._catalog).epoch, self._profile.broker_id
+        self._save(self.epoch, session.live.number)
         self._fenced.clear()
         await self._host.change(lambda catalog: decide_unfence(catalog.cluster, broker_id, self.epoch))
         if not self._is_active:

@@ -169,6 +169,7 @@ class Link:
             )
         self._is_connecting = False
         self._trouble = trouble
+        self._failures = max(1, self._failures)
         self._back_off()
         waiting, self._waiting = self._waiting, []
         for call in waiting:
