@@ -102,6 +102,11 @@ class CatalogHost:
         """Whether the catalog can be changed."""
         return self._failure is None
 
+    @property
+    def failure(self) -> BrokerError | None:
+        """Why the catalog cannot be changed until a restart."""
+        return self._failure
+
     # -- lifecycle
 
     async def recover(self, seen_index: int) -> set[bytes]:

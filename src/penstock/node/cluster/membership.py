@@ -102,6 +102,15 @@ class ClusterMembership:
         return self._is_active and not self._catalog.cluster.is_fenced(self._profile.broker_id)
 
     @property
+    def inactive_reason(self) -> str:
+        """Why this broker does not take part, as a sentence; empty if it does."""
+        if not self._is_active:
+            return "this broker has not joined its cluster"
+        if self._catalog.cluster.is_fenced(self._profile.broker_id):
+            return "this broker is fenced: the others count it as failed until it has joined again"
+        return ""
+
+    @property
     def has_session(self) -> bool:
         """Whether the store knows that this broker is alive. Without a session it will be fenced."""
         return self._session is not None and self._session.is_alive
