@@ -47,8 +47,6 @@ class StoreHost:
         self.loop = loop
         self.store = store
         self.host = loop.host(NAME)
-        self.ended_early: set[int] = set()
-        """Numbers of sessions that ended although their time was not over."""
         self._links: list[StoreLink] = []
         self._timers: dict[LiveSession, asyncio.TimerHandle] = {}
         self._tokens: dict[LiveSession, object] = {}
@@ -127,12 +125,15 @@ class StoreHost:
 
     def expire(self, live: LiveSession) -> None:
         """The store gives up a session before its time."""
-        self.ended_early.add(live.number)
         self._end(live)
 
     def reset(self, name: str) -> None:
         """Break the connections of a host. What is under way to the store may still arrive there."""
         for link in [one for one in self._links if one.host.name == name]:
+            link.lose()
+
+    def reset_all(self) -> None:
+        for link in list(self._links):
             link.lose()
 
     # -- connections
@@ -211,7 +212,7 @@ class NetMetadataLog:
         self.cluster_id = "model-cluster"
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._seen_index = seen_index
+        self.seen_index = seen_index
         self._link: StoreLink | None = None
         self._held = HeldSessions()
         self._tasks = Tasks()
@@ -221,7 +222,7 @@ class NetMetadataLog:
 
     async def open(self) -> None:
         """Connect; raises MetadataUnavailable if the store does not answer."""
-        await self.read(self._seen_index)
+        await self.read(self.seen_index)
         self._tasks.spawn(self._renew_forever())
         self._tasks.spawn(self._watch_own_sessions())
 
@@ -247,7 +248,7 @@ class NetMetadataLog:
             return self._link
 
     async def _connect(self) -> None:
-        link, seen_index = StoreLink(self._server), self._seen_index
+        link, seen_index = StoreLink(self._server), self.seen_index
         try:
             async with asyncio.timeout(CALL_S_MAX):
                 end_index = await link.ask(self._greet)
@@ -287,7 +288,7 @@ class NetMetadataLog:
             partial(self._server.append, index, events), is_repeatable=False
         )
         if isinstance(outcome, int):
-            self._seen_index = max(self._seen_index, outcome)
+            self.seen_index = max(self.seen_index, outcome)
         return outcome
 
     async def read(self, from_index: int) -> Sequence[Entry]:
@@ -299,7 +300,7 @@ class NetMetadataLog:
 
     def _seen(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         if entries:
-            self._seen_index = max(self._seen_index, entries[-1].index)
+            self.seen_index = max(self.seen_index, entries[-1].index)
         return entries
 
     async def follow(self, from_index: int) -> AsyncIterator[Entry]:

@@ -124,6 +124,10 @@ class ModelMetadataLog:
         self.faults: deque[Fault] = deque()
         """What happens to the next appends, one after the other."""
 
+    @property
+    def seen_index(self) -> int:
+        return self._store.end_index
+
     async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
         assert events, "an append has at least one event"
         fault = self.faults.popleft() if self.faults else None

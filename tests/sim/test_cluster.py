@@ -15,7 +15,7 @@ from sim.loop import Order, SimLoop, run
 
 TESTS = Path(__file__).parents[1]
 SEEDS, CHUNK = range(300), 50
-KINDS = 19
+KINDS = 21
 """Kinds of faults, each of which every chunk of seeds has to meet."""
 
 

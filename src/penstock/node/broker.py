@@ -26,7 +26,8 @@ from penstock.core.machines.catalog.events import (
     TopicRemoved,
     TopicSaved,
 )
-from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.values import GOSSIP_LISTENER
 from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.model import Address, Storage
 from penstock.core.resource_config import ResourceKind
@@ -58,11 +59,13 @@ if TYPE_CHECKING:
     from penstock.node.cluster.membership import ClusterMembership
     from penstock.node.cluster_parts import LastRun
     from penstock.node.coordinators.transaction_links import TransactionLinks
+    from penstock.node.peers.gossip import GossipHost
+    from penstock.node.peers.gossip_member import GossipMember
     from penstock.node.peers.links import PeerLinks
 
 logger = logging.getLogger("penstock.broker")
 
-OWN_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY, *checkpoint.FILE_NAMES)
+OWN_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY, *checkpoint.FILE_NAMES, "gossip.json")
 """Files and directories that a node creates in its data directory."""
 ADOPTED_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY)
 """Those that are data: they must not exist without an identity."""
@@ -104,6 +107,9 @@ class Broker:
         self.links: PeerLinks | None = None
         """Connections to the other brokers of the cluster."""
         self.transaction_links: TransactionLinks | None = None
+        self.listeners: Mapping[str, Address] = {}
+        """The advertised addresses of the doors, once they are bound."""
+        self._gossip: GossipMember | None = None
         self.membership: ClusterMembership | None = None
         self.controller: Controller | None = None
         if shared is not None and last_run is not None:
@@ -172,11 +178,23 @@ class Broker:
         return catalog.decide_adopt_topic_defaults(configured, is_shared=self._shared is not None)
 
     async def join(self, listeners: Mapping[str, Address]) -> None:
-        """Take part in the cluster under these addresses; returns once this broker is active. Nothing to do for a
-        single broker."""
+        """Take part in the cluster under these addresses; returns once this broker is active. A single broker only
+        remembers them. An address of gossip asks for it."""
+        self.listeners = {name: one for name, one in listeners.items() if name != GOSSIP_LISTENER}
         if self.membership is not None and self.controller is not None:
-            await self.membership.join(listeners)
+            from penstock.node.cluster_parts import bind_gossip
+
+            self._gossip = await bind_gossip(self, listeners)
+            own = {} if self._gossip is None else {GOSSIP_LISTENER: self._gossip.address}
+            await self.membership.join({**self.listeners, **own})
             self.controller.start()
+            if self._gossip is not None:
+                await self._gossip.start()
+
+    @property
+    def gossip(self) -> GossipHost | None:
+        """What this broker hears of the others: hints. None without a cluster, and if gossip is off."""
+        return None if self._gossip is None else self._gossip.host
 
     def _set_active(self, is_active: bool) -> None:
         self._table.set_active(is_active=is_active)
@@ -191,6 +209,8 @@ class Broker:
     async def stop(self) -> bool:
         """Flush everything, save the recovery points and the clean-shutdown marker; False if the shutdown is not
         clean."""
+        if self._gossip is not None:
+            await self._gossip.stop()
         await self.subscriptions.stop()
         await self.transactions.stop()
         await self.group_coordinator.stop()
@@ -258,9 +278,22 @@ class Broker:
         return self._metadata.is_online and (self.membership is None or self.membership.is_active)
 
     @property
+    def unready_reason(self) -> str:
+        """Why this broker is not ready for clients, as a sentence; empty if it is."""
+        failure = self._metadata.failure
+        if failure is not None:
+            return f"the metadata log is offline: {failure}"
+        return "" if self.membership is None else self.membership.inactive_reason
+
+    @property
     def metadata_end(self) -> int:
         """Index after the last metadata event that was applied here; every change increases it."""
         return self._metadata.index
+
+    @property
+    def metadata_lag(self) -> int | None:
+        """Events that this broker knows to be in the shared metadata log and has not applied yet; None without one."""
+        return None if self._shared is None else max(0, self._shared.seen_index - self._metadata.index)
 
     @property
     def metadata_epoch(self) -> int:
@@ -304,6 +337,9 @@ class Broker:
                         self.controller.wake()
                     if self.links is not None:
                         self.links.refresh()
+                    self._follow_gossip()
+                case BrokerRemoved():
+                    self._follow_gossip()
                 case BrokerConfigSaved() | TopicDefaultsSaved():
                     for topic in self.catalog.topics:
                         yield from self._table.open_topic(topic)
@@ -320,6 +356,10 @@ class Broker:
             yield 1
         if removed:
             yield from self._forget_topics(removed)
+
+    def _follow_gossip(self) -> None:
+        if self._gossip is not None:
+            self._gossip.follow_brokers()
 
     def _open_topic(self, topic: Topic) -> Sliced[None]:
         if topic.name in self._shard_hosts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from cluster_nodes import until
@@ -11,6 +12,7 @@ from manual_ports import Hand, PromptWorkers
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import RegistrationRequest, decide_register, decide_unfence
+from penstock.core.machines.cluster.events import BrokerSaved
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.controller import UNSEEN_S_MAX, Controller
 from penstock.node.cluster.metadata_log import CONTROLLER_SESSION, LiveSession
@@ -85,6 +87,27 @@ def test_a_broker_whose_session_ended_is_fenced_and_the_others_are_not() -> None
         await until(lambda: side.is_fenced(2))
         await asyncio.sleep(3 * UNSEEN_S_MAX)
         assert not side.is_fenced(3)
+
+    play(scenario)
+
+
+def test_a_broker_that_has_a_new_session_by_now_is_not_fenced_for_the_old_one() -> None:
+    async def scenario(store: ModelStore, side: Side) -> None:
+        first = open_session(store, 2)
+        await side.register(2, first.number)
+        await until(lambda: side.controller.live_brokers == 1)
+        store.sessions.end(first)
+        # The broker tells of its new session in the very moment in which the controller decides on the old one.
+        renewed = replace(side.catalog.cluster.broker(2), session=open_session(store, 2).number)
+        assert store.take(store.end_index, (BrokerSaved(renewed),)) == store.end_index
+        await asyncio.sleep(3 * UNSEEN_S_MAX)
+        fenced = [
+            event
+            for entry in store.entries
+            for event in entry.events
+            if isinstance(event, BrokerSaved) and event.broker.is_fenced and event.broker.session
+        ]
+        assert len(fenced) == 1, "it was fenced when it registered, and never again"
 
     play(scenario)
 
