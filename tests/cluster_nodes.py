@@ -35,9 +35,12 @@ WAIT_S_MAX = 60.0
 class ClusterNodes:
     """Machines and brokers by id, on one store."""
 
-    def __init__(self, loop: SimLoop, store: ModelStore, *, has_doors: bool = False) -> None:
+    def __init__(
+        self, loop: SimLoop, store: ModelStore, name: str = "node", *, has_doors: bool = False
+    ) -> None:
         self.store = store
         self.net = loop.net
+        self._name = name
         self._loop = loop
         self._has_doors = has_doors
         self._machines: dict[int, Machine] = {}
@@ -50,7 +53,7 @@ class ClusterNodes:
         """Start these brokers together; returns once all are active."""
         waits = []
         for broker_id in broker_ids:
-            machine = self._machines.setdefault(broker_id, Machine(self._loop, node_name(broker_id)))
+            machine = self._machines.setdefault(broker_id, Machine(self._loop, self.host(broker_id)))
             ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._stops[broker_id] = asyncio.Event()
             self._tasks[broker_id] = machine.boot(self._life(broker_id, ready))
@@ -66,7 +69,7 @@ class ClusterNodes:
 
             runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers, boot_id="boot-1")
             try:
-                address = Address(node_name(broker_id), KAFKA_PORT)
+                address = Address(self.host(broker_id), KAFKA_PORT)
                 settings = Settings(
                     data_dir="data", node_id=broker_id, host=address.host, port=address.port, **KAFKA_ONLY
                 )
@@ -84,6 +87,7 @@ class ClusterNodes:
             self.brokers[broker_id] = broker
             ready.set_result(None)
             await self._stops[broker_id].wait()
+            await broker.announce_stop()
             if doors is not None:
                 await doors.close()
             await broker.stop()
@@ -109,9 +113,13 @@ class ClusterNodes:
             if live.holder == broker_id:
                 self.store.sessions.end(live)
 
+    def host(self, broker_id: int) -> str:
+        """The machine of a broker."""
+        return f"{self._name}-{broker_id}"
+
     async def run_on(self, broker_id: int, work: Coroutine[Any, Any, T]) -> T:
         """Run something on the machine of a broker, so that its connections start there."""
-        return await self._loop.spawn(node_name(broker_id), work)
+        return await self._loop.spawn(self.host(broker_id), work)
 
     async def create(self, broker_id: int, topic: str, partitions: int) -> None:
         await self.brokers[broker_id].create_topic(NewTopic(topic, partitions))
@@ -142,11 +150,6 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(WAIT_S_MAX):
         while not holds():
             await asyncio.sleep(POLL_S)
-
-
-def node_name(broker_id: int) -> str:
-    """The host of a broker."""
-    return f"node-{broker_id}"
 
 
 def on_a_cluster(

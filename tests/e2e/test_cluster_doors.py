@@ -41,13 +41,12 @@ class TextClient:
         return found.rstrip()
 
     def fetch(self, topic: str, offset: str, partition: int, wait_ms: int = 0) -> bytes:
-        self._line.sendall(
-            b"FETCH %s %s %d wait=%d\r\n" % (topic.encode(), offset.encode(), partition, wait_ms)
-        )
+        words = f"FETCH {topic} {offset} partition={partition} wait={wait_ms}\r\n"
+        self._line.sendall(words.encode())
         head = self.answer()
         if not head.startswith(b"MSG"):
             return head
-        size = int(head.split()[-1])
+        size = int(head.split()[2])
         return self._lines.read(size + 2)[:size]
 
 

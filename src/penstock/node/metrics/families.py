@@ -8,42 +8,20 @@ from __future__ import annotations
 import os
 import platform
 import resource
-from collections.abc import Callable, Iterator
-from enum import StrEnum
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
 from penstock.core.limits import GROUP_SAMPLES_MAX
 from penstock.core.version import __version__
 from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
+from penstock.node.metrics.cluster_families import CLUSTER_FAMILIES
+from penstock.node.metrics.family import Family, MetricKind, Samples
 from penstock.node.replicas.partition import Partition
-from penstock.node.runtime.meters import ERRORS_SENT, ForwardMeter, Histogram
-
-Value = int | float | Histogram | None
-Samples = Iterator[tuple[tuple[str, ...], Value]]
-"""Label values, in the order of the family's labels, and the sample; None if there is no value."""
+from penstock.node.runtime.meters import ERRORS_SENT
 
 _STATM = Path("/proc/self/statm")
-
-
-class MetricKind(StrEnum):
-    """Prometheus metric types."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-class Family(NamedTuple):
-    """One metric."""
-
-    name: str
-    kind: MetricKind
-    labels: tuple[str, ...]
-    meaning: str
-    samples: Callable[[Broker], Samples]
 
 
 def _build(broker: Broker) -> Samples:
@@ -206,13 +184,6 @@ def _link_round_trips(broker: Broker) -> Samples:
         yield (str(broker_id),), link.round_trips
 
 
-def _forwards(read: Callable[[ForwardMeter], int]) -> Callable[[Broker], Samples]:
-    def samples(broker: Broker) -> Samples:
-        yield (), read(broker.runtime.meters.forwards)
-
-    return samples
-
-
 _TOPIC = ("topic",)
 _PARTITION = ("topic", "partition")
 _GROUP = ("group", "topic", "partition")
@@ -348,6 +319,7 @@ FAMILIES = (
         "Duration of one flush of a partition; all requests that wait for it share it.",
         _fsyncs,
     ),
+    *CLUSTER_FAMILIES,
     Family(
         "penstock_link_open",
         MetricKind.GAUGE,
@@ -383,41 +355,6 @@ FAMILIES = (
         _PEER,
         "Time from a call to another broker to its response, including the waits of that broker.",
         _link_round_trips,
-    ),
-    Family(
-        "penstock_forwarded_batches_total",
-        MetricKind.COUNTER,
-        (),
-        "Batches that the doors of this node sent to other brokers, which lead their partitions; retries included.",
-        _forwards(lambda forwards: forwards.batches),
-    ),
-    Family(
-        "penstock_forwarded_records_total",
-        MetricKind.COUNTER,
-        (),
-        "Records in such batches that were acknowledged.",
-        _forwards(lambda forwards: forwards.records),
-    ),
-    Family(
-        "penstock_forwarded_retries_total",
-        MetricKind.COUNTER,
-        (),
-        "Batches that were sent again, because the leader was not reached or had changed.",
-        _forwards(lambda forwards: forwards.retries),
-    ),
-    Family(
-        "penstock_forwarded_reads_total",
-        MetricKind.COUNTER,
-        (),
-        "Reads of records from other brokers for clients of this node, without the long polls of waiting readers.",
-        _forwards(lambda forwards: forwards.reads),
-    ),
-    Family(
-        "penstock_forwards_waiting_bytes",
-        MetricKind.GAUGE,
-        (),
-        "Bytes of records that are not acknowledged by other brokers yet.",
-        _forwards(lambda forwards: forwards.waiting_bytes),
     ),
     Family(
         "penstock_gossip_peers",

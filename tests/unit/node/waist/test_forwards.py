@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cluster_client import ClusterClient, leader_id, make_topic, others, stored
-from cluster_nodes import ClusterNodes, node_name, on_a_cluster, until
+from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.errors import (
     InvalidRecord,
     InvalidTopic,
@@ -171,7 +171,7 @@ def test_a_leader_that_does_not_answer_makes_the_outcome_unknown_and_the_rest_un
         client = ClusterClient(nodes, others(nodes, "orders")[0])
         await client.publish("orders", b"before")
         await client.all()
-        nodes.net.cut(node_name(client.broker_id), node_name(leader))
+        nodes.net.cut(nodes.host(client.broker_id), nodes.host(leader))
         await client.publish("orders", b"sent")
         await asyncio.sleep(0.01)
         await client.publish("orders", b"waiting")
@@ -227,7 +227,7 @@ def test_a_topic_that_is_deleted_while_records_wait() -> None:
         await make_topic(nodes, "orders")
         leader = leader_id(nodes, "orders")
         client = ClusterClient(nodes, others(nodes, "orders")[0])
-        nodes.net.cut(node_name(client.broker_id), node_name(leader))
+        nodes.net.cut(nodes.host(client.broker_id), nodes.host(leader))
         await client.publish("orders", b"x")
         broker = nodes.brokers[client.broker_id]
         await broker.change(lambda catalog: catalog.decide_delete_topic("orders"))
@@ -255,7 +255,7 @@ def test_waiting_records_are_bounded_and_hold_their_connections(monkeypatch: pyt
         await client.publish("orders", b"first")
         await client.all()
         assert (meter.waiting_bytes, meter.records, client.held) == (0, 1, 0)
-        nodes.net.cut(node_name(client.broker_id), node_name(leader))
+        nodes.net.cut(nodes.host(client.broker_id), nodes.host(leader))
         for number in range(40):
             await client.publish("orders", b"%03d" % number + bytes(1_000))
             await asyncio.sleep(0.001)
@@ -277,7 +277,7 @@ def test_a_stopping_broker_leaves_nobody_waiting() -> None:
         await make_topic(nodes, "orders")
         leader = leader_id(nodes, "orders")
         client = ClusterClient(nodes, others(nodes, "orders")[0])
-        nodes.net.cut(node_name(client.broker_id), node_name(leader))
+        nodes.net.cut(nodes.host(client.broker_id), nodes.host(leader))
         await client.publish("orders", b"x")
         await nodes.stop(client.broker_id)
         assert isinstance(client.told[b"x"], PeerUnavailable | TimedOut)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster_client import SESSION, ClusterClient, leader_id, make_topic
-from cluster_nodes import ClusterNodes, node_name, on_a_cluster, until
+from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.errors import BrokerError, LeaderNotAvailable, PeerUnavailable, TimedOut
 from penstock.core.model import TopicPartition
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
@@ -82,7 +82,7 @@ def test_a_topic_that_its_leaders_have_not_heard_of_yet() -> None:
 def test_a_silent_broker_is_named_in_a_partial_answer() -> None:
     async def test(nodes: ClusterNodes) -> None:
         await filled(nodes)
-        nodes.net.cut(node_name(1), node_name(2))
+        nodes.net.cut(nodes.host(1), nodes.host(2))
         for one in await details(nodes, 1):
             if leader_id(nodes, "orders", one.partition) == 2:
                 assert isinstance(one.error, PeerUnavailable | TimedOut) and "broker 2" in str(one.error)
@@ -130,7 +130,7 @@ def test_the_lag_of_a_group_counts_partitions_of_all_brokers() -> None:
             (None, 6, 6),
         ]
         silent = next(one for one in nodes.brokers if one != broker_id)
-        nodes.net.cut(node_name(broker_id), node_name(silent))
+        nodes.net.cut(nodes.host(broker_id), nodes.host(silent))
         rows = list(await nodes.run_on(broker_id, groups.lag(SESSION, "readers")))
         for one in rows:
             is_lost = leader_id(nodes, "orders", one.place.partition) == silent
@@ -150,7 +150,7 @@ def test_every_broker_lists_the_groups_of_all() -> None:
         for broker_id in nodes.brokers:
             listing = await nodes.run_on(broker_id, waist(nodes, broker_id).groups.everywhere(SESSION))
             assert [one.group_id for one in listing.groups] == names and listing.silent == []
-        nodes.net.cut(node_name(1), node_name(3))
+        nodes.net.cut(nodes.host(1), nodes.host(3))
         listing = await nodes.run_on(1, waist(nodes, 1).groups.everywhere(SESSION))
         assert [one.group_id for one in listing.groups] == [name for name in names if coordinators[name] != 3]
         (error,) = listing.silent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cluster_client import SESSION, ClusterClient, leader_id, make_topic, others, values
-from cluster_nodes import ClusterNodes, node_name, on_a_cluster, until
+from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.errors import (
     BrokerError,
     LeaderNotAvailable,
@@ -414,7 +414,7 @@ def test_a_lost_link_is_not_the_readers_business() -> None:
         leader = leader_id(nodes, "orders")
         waiting = await client.start_read(Wanted("orders", 0, 0, wait_ms=60_000))
         await asyncio.sleep(2)
-        assert nodes.net.reset(node_name(client.broker_id), node_name(leader)) >= 1
+        assert nodes.net.reset(nodes.host(client.broker_id), nodes.host(leader)) >= 1
         await asyncio.sleep(2)
         assert not waiting.done()
         await put(partition, b"x")
