@@ -24,15 +24,15 @@ class Elsewhere:
         self.offsets = RemoteOffsets(broker, leaders)
         self._reads = RemoteReads(broker, leaders)
 
-    def open_source(self, topic: str, index: int) -> RemoteSource:
-        """One partition to read from, wherever it is led. Raises UnknownTopic."""
-        return self._reads.open(topic, index, ReadAhead(1), is_patient=False)
+    def open_source(self, topic: str, index: int, bytes_max: int) -> RemoteSource:
+        """One partition to read so many bytes from, wherever it is led. Raises UnknownTopic."""
+        return self._reads.open(topic, index, ReadAhead(1), bytes_max, is_patient=False)
 
     def open_sources(self, topic: str, index: int | None, partitions_max: int) -> Sequence[RemoteSource]:
         """One partition, or all of a topic, to follow; so many of them are read ahead. Raises UnknownTopic."""
         ahead = ReadAhead(partitions_max)
         indexes = range(self._broker.catalog.topic(topic).partition_count) if index is None else (index,)
-        return [self._reads.open(topic, one, ahead, is_patient=True) for one in indexes]
+        return [self._reads.open(topic, one, ahead, 0, is_patient=True) for one in indexes]
 
     def among(self, places: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of the partitions that exist and are not led here."""

@@ -74,7 +74,7 @@ class _PageRead:
     def start(self) -> None:
         left = self._left
         try:
-            self._source = self._reader.source(self._session, left.topic, left.partition)
+            self._source = self._reader.source(self._session, left.topic, left.partition, left.bytes_max)
         except BrokerError as error:
             self._answered(error)
             return

@@ -48,13 +48,13 @@ class Reader:
 
     # -- sources
 
-    def source(self, session: Session, topic: str, index: int) -> Source:
-        """One partition to read from. Raises UnknownTopic or TopicForbidden."""
+    def source(self, session: Session, topic: str, index: int, bytes_max: int = 0) -> Source:
+        """One partition to read about so many bytes from. Raises UnknownTopic or TopicForbidden."""
         if self._authorization.authorizer is not None:
             self._authorization.authorize_topic(session, Operation.READ, topic)
         if self._elsewhere is None:
             return PartitionSource(self._routes.partition(topic, index))
-        return self._elsewhere.open_source(topic, index)
+        return self._elsewhere.open_source(topic, index, bytes_max)
 
     def sources(self, session: Session, topic: str, index: int | None) -> Sequence[Source]:
         """One partition of a topic, or all of them, to follow. If a leader is not available, a followed partition on

@@ -32,7 +32,7 @@ from penstock.node.waist.watches import Watch, Watches
 FIRST_READ_BYTES = 1
 """A reader that wants one record gets the batch that contains it."""
 NEXT_READ_BYTES = 64 << 10
-"""The next attempt of such a reader, if nothing in that batch was visible."""
+"""The next attempt of such a reader, if nothing in that batch was visible; and what others read at least."""
 PAUSE_S = 0.5
 """Pause of a patient reader before it looks for the leader again."""
 PATIENT_MS = 1_000
@@ -96,6 +96,10 @@ class _Fetched:
             self._position += header.size
         self.next_offset = read.offset
 
+    @property
+    def is_exhausted(self) -> bool:
+        return self._position >= len(self._content)
+
     def _shows(self, raw: memoryview, header: BatchHeader, damage: Damage) -> bool:
         try:
             return self._visible.shows(raw, header)
@@ -116,11 +120,14 @@ class RemoteReads:
         self.meter = broker.runtime.meters.forwards
         self._turns: dict[int, asyncio.Semaphore] = {}
 
-    def open(self, topic: str, index: int, ahead: ReadAhead, *, is_patient: bool) -> RemoteSource:
-        """One partition to follow. Raises UnknownTopic. `is_patient`: wait for a leader that is not available, instead
-        of failing."""
+    def open(
+        self, topic: str, index: int, ahead: ReadAhead, bytes_max: int, *, is_patient: bool
+    ) -> RemoteSource:
+        """One partition to read, about so many bytes at a time. Raises UnknownTopic. `is_patient`: wait for a leader
+        that is not available, instead of failing."""
         found = self.broker.catalog.topic_with(topic, index)
-        return RemoteSource(self, found, index, ahead, is_patient=is_patient)
+        bytes_max = min(max(bytes_max, NEXT_READ_BYTES), FORWARDED_READ_BYTES_MAX)
+        return RemoteSource(self, found, index, ahead, bytes_max, is_patient=is_patient)
 
     async def fetch(
         self, partition: PartitionId, offset: int, bytes_max: int, isolation: Isolation, timeout_ms: int
@@ -149,12 +156,20 @@ class RemoteSource:
     """One reader's view of one partition. It has `damage` and `open_payload` for the records that it decodes."""
 
     def __init__(
-        self, reads: RemoteReads, topic: Topic, index: int, ahead: ReadAhead, *, is_patient: bool
+        self,
+        reads: RemoteReads,
+        topic: Topic,
+        index: int,
+        ahead: ReadAhead,
+        bytes_max: int,
+        *,
+        is_patient: bool,
     ) -> None:
         self._reads = reads
         self._topic = topic
         self.index = index
         self._id = PartitionId(topic.id, index)
+        self._bytes_max = bytes_max
         self._ahead = ahead
         self._has_place = False
         """Whether this partition counts in `ahead`."""
@@ -215,10 +230,20 @@ class RemoteSource:
             if read.records or read.is_opening or read.offset > wanted.offset:
                 self._is_second = not read.records
                 end_offset = max(self._end_offset, read.offset)
+                if fetched.is_exhausted and read.offset >= end_offset:
+                    self._reach_end(read.offset, wanted.isolation)
                 return Run(read.records, read.offset, self.start_offset, end_offset, read.is_opening)
         self._fetched = None
         self._leave_place()
         return None
+
+    def _reach_end(self, offset: int, isolation: Isolation) -> None:
+        """There was nothing from this offset on when the leader was last asked."""
+        self._fetched = None
+        self._empty = (offset, isolation)
+        if not self._is_fetching:
+            self._leave_place()
+        self._watch_if_needed()
 
     def open_payload(
         self, place: PayloadKey, raw: memoryview, header: BatchHeader, when_opened: Opened
@@ -241,11 +266,11 @@ class RemoteSource:
         self._waiting[when_opened] = None
         self._is_fetching = True
         self._empty = None
-        self._reads.tasks.spawn(self._fetch(wanted, self._bytes_max(wanted)), self._crashed)
+        self._reads.tasks.spawn(self._fetch(wanted, self._fetch_bytes(wanted)), self._crashed)
 
-    def _bytes_max(self, wanted: Wanted) -> int:
+    def _fetch_bytes(self, wanted: Wanted) -> int:
         if wanted.records_max > 1:
-            return min(wanted.bytes_max, FORWARDED_READ_BYTES_MAX)
+            return self._bytes_max
         return NEXT_READ_BYTES if self._is_second else FIRST_READ_BYTES
 
     async def _fetch(self, wanted: Wanted, bytes_max: int) -> None:
@@ -295,9 +320,7 @@ class RemoteSource:
             self._fetched = _Fetched(found, offset, isolation)
             self._empty = None
         else:
-            self._fetched = None
-            self._empty = (offset, isolation)
-            self._watch_if_needed()
+            self._reach_end(offset, isolation)
 
     async def _out_of_range(self, offset: int) -> BrokerError:
         """The error, once it is known where the partition starts: a reader that fell behind goes on there."""

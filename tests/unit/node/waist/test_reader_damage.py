@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,7 +31,8 @@ from subscription_node import publish as publish_to
 
 RELAXED = {"penstock_validation": "header", "penstock_durability": "os"}
 TEXT = b"z" * (LOOP_DECOMPRESSED_BYTES_MAX // 2)
-NOBODY: Any = object()
+NOBODY: Any = SimpleNamespace(on_close=lambda callback: None, not_on_close=lambda callback: None)
+"""A client that never leaves."""
 SESSION = Session("test")
 
 
