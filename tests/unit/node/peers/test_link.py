@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,7 @@ from link_world import (
     PEER_ID,
     TIMEOUT_MS,
     LinkWorld,
+    ScriptedPeer,
     describe,
     failure,
     play,
@@ -22,6 +24,10 @@ from penstock.node.peers.link import BACK_OFF_S_MAX, CONNECT_S_MAX, SILENT_S_MAX
 from penstock.node.peers.links import PeerLinks
 from penstock.wire.kafka import messages
 from sim.net import Farewell
+
+
+def has_received(peer: ScriptedPeer, count: int) -> bool:
+    return len(peer.requests) == count
 
 
 def produce(content: bytes) -> messages.ProduceRequest:
@@ -72,7 +78,7 @@ def test_deadlines_are_kept_one_by_one() -> None:
         begun_s = world.loop.time()
         calls = {timeout_ms: start(links, timeout_ms=timeout_ms) for timeout_ms in (700, 300, 500)}
         for timeout_ms in sorted(calls):
-            await until(lambda calls=calls, timeout_ms=timeout_ms: calls[timeout_ms])
+            await until(partial(len, calls[timeout_ms]))
             late_s = world.loop.time() - begun_s - timeout_ms / 1000
             assert 0 <= late_s < 0.1 and isinstance(calls[timeout_ms][0], TimedOut)
 
@@ -99,9 +105,10 @@ def test_a_peer_that_answers_other_calls_keeps_its_connection() -> None:
         peer = await world.start_scripted()
         for number in range(10):
             slow, quick = start(links, timeout_ms=500), start(links)
-            await until(lambda number=number: len(peer.requests) == 2 * number + 2)
+            await until(partial(has_received, peer, 2 * number + 2))
             peer.answer(peer.requests[-1], messages.DescribeClusterResponse(brokers=[]))
-            await until(lambda slow=slow, quick=quick: slow and quick)
+            await until(partial(len, quick))
+            await until(partial(len, slow))
             assert isinstance(slow[0], TimedOut) and not isinstance(quick[0], BrokerError)
         assert peer.connections == 1
 
@@ -221,7 +228,7 @@ def test_a_response_larger_than_the_first_buffer_arrives_whole() -> None:
         await until(lambda: peer.requests)
         response = messages.FetchResponse
         records = bytes(range(256)) * 2_000
-        one = response.PartitionData(records=records, aborted_transactions=None)  # type: ignore[arg-type]
+        one = response.PartitionData(records=records, aborted_transactions=None)
         topic = response.FetchableTopicResponse(topic_id=bytes(16), partitions=[one])
         peer.answer(peer.requests[0], response(responses=[topic]))
         await until(lambda: outcomes)

@@ -190,7 +190,7 @@ def test_a_transaction_is_joined_verified_and_ended_from_another_broker() -> Non
         failures = await peer_calls.write_markers(
             stage.links,
             PEER_ID,
-            tuple(producer),
+            (producer[0], producer[1]),
             Marker(is_commit=True, coordinator_epoch=0),
             [PLACE, missing],
             is_bumped=False,
