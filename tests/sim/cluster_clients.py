@@ -15,7 +15,7 @@ from typing import Any
 from penstock.core.model import Address, NewRecord
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 from sim.chance import START_MS
-from sim.cluster_router import ANSWER_S_MAX, Router, Trouble, troubles
+from sim.cluster_router import ANSWER_S_MAX, PASSING, Router, Trouble, troubles
 from sim.kafka_client import KafkaClient, KafkaError, Place, make_batch
 from sim.ledger import Broken, Kind, Ledger
 from sim.load import Written, places
@@ -285,12 +285,14 @@ class TopicChanger(Client):
         client = await self._router.anyone()
         ledger.names_in_doubt[name] = (kind, partitions)
         try:
-            with troubles():
-                topic_id = await client.create_topic(name, partitions, dict(kind.value))
+            topic_id = await client.create_topic(name, partitions, dict(kind.value))
         except KafkaError as error:
-            if error.code not in NOT_NOW:
+            if error.code != ErrorCode.REQUEST_TIMED_OUT:  # every other code says that nothing was created
+                del ledger.names_in_doubt[name]
+            if error.code not in NOT_NOW | PASSING:
                 raise
-            del ledger.names_in_doubt[name]
+            raise Trouble(error) from error
+        except OSError as error:
             raise Trouble(error) from error
         del ledger.names_in_doubt[name]
         ledger.created(topic_id, name, kind, partitions)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.node.cluster.metadata_log import CONTROLLER_SESSION
-from sim import metadata_host
+from sim import cluster_store
 from sim.cluster_machines import BrokerMachine, State
+from sim.cluster_store import Store
 from sim.loop import SimLoop
-from sim.metadata_host import StoreHost
 from sim.net import Farewell
 from sim.workers import WorkerKnobs
 
@@ -40,7 +40,7 @@ class Faults:
     def __init__(
         self,
         loop: SimLoop,
-        store: StoreHost,
+        store: Store,
         machines: dict[int, BrokerMachine],
         names: Sequence[str] | None = None,
     ) -> None:
@@ -52,6 +52,7 @@ class Faults:
         self.clients: list[str] = []
         """The hosts of clients."""
         self.counts: Counter[str] = Counter()
+        self._rolling: list[asyncio.Task[None]] = []
         kinds = self._kinds()
         if names is None:
             names = self._chance.sample(list(kinds), self._chance.randint(KINDS_MIN, KINDS_MAX))
@@ -71,6 +72,7 @@ class Faults:
             "cut from the store": self._cut_store,
             "store unreachable": self._cut_store_off,
             "cut from clients": self._cut_clients,
+            "cut from brokers": self._cut_peers,
             "split": self._split,
             "reset": self._reset,
             "slow network": self._slow_net,
@@ -80,6 +82,7 @@ class Faults:
             "failed sync": self._fail_sync,
             "expired session": self._expire,
             "compaction": self._compact,
+            "store crash": self._crash_store,
         }
 
     async def run(self) -> None:
@@ -93,8 +96,11 @@ class Faults:
 
     def stop(self) -> None:
         """All is well from now on: an operator has mended what does not mend itself."""
+        for rolling in self._rolling:
+            rolling.cancel()
         self._loop.net.heal()
         self._loop.net.knobs = self._net_knobs
+        self._store.relent()
         for machine in self._machines.values():
             machine.restart_s = lambda: 0.5
             machine.machine.disk.relent()
@@ -121,9 +127,10 @@ class Faults:
             machine.kill(self._chance.choice((Farewell.RESET, Farewell.EOF)))
 
     def _kill_controller(self) -> None:
-        live = self._store.store.sessions.find(CONTROLLER_SESSION)
-        if live is not None and self._machines[live.holder].state is not State.DOWN:
-            self._machines[live.holder].kill()
+        for live in self._store.sessions():
+            machine = self._machines[live.holder]
+            if live.name == CONTROLLER_SESSION and machine.state is not State.DOWN:
+                machine.kill()
 
     def _lose_power(self) -> None:
         if machine := self._someone():
@@ -139,7 +146,7 @@ class Faults:
             machine.stop()
 
     def _restart_all(self) -> None:
-        self._loop.create_task(self._roll())
+        self._rolling.append(self._loop.create_task(self._roll()))
 
     async def _roll(self) -> None:
         for machine in self._machines.values():
@@ -166,17 +173,21 @@ class Faults:
         return self._chance.sample(names, self._chance.choice((1, 1, 2, 3)))
 
     def _cut_store(self) -> None:
-        self._cut(self._some_names(), [metadata_host.NAME])
+        self._cut(self._some_names(), [cluster_store.NAME])
 
     def _cut_store_off(self) -> None:
-        self._cut([one.name for one in self._machines.values()], [metadata_host.NAME])
+        self._cut([one.name for one in self._machines.values()], [cluster_store.NAME])
 
     def _cut_clients(self) -> None:
         self._cut(self._some_names(), self.clients)
 
+    def _cut_peers(self) -> None:
+        some = self._some_names()
+        self._cut(some, [one.name for one in self._machines.values() if one.name not in some])
+
     def _split(self) -> None:
         """Everybody is on one of two sides."""
-        everybody = [metadata_host.NAME, *self.clients, *(one.name for one in self._machines.values())]
+        everybody = [cluster_store.NAME, *self.clients, *(one.name for one in self._machines.values())]
         side = [name for name in everybody if self._chance.random() < 0.4]
         self._cut(side, [name for name in everybody if name not in side])
 
@@ -223,9 +234,12 @@ class Faults:
     # -- the store
 
     def _expire(self) -> None:
-        live = self._store.store.sessions.live
+        live = self._store.sessions()
         if live:
             self._store.expire(self._chance.choice(live))
 
     def _compact(self) -> None:
-        self._store.store.compact()
+        self._store.compact()
+
+    def _crash_store(self) -> None:
+        self._store.crash(self._chance.choice(cluster_store.AWAY_S))

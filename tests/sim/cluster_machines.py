@@ -18,12 +18,11 @@ from penstock.apps.ready import StartError
 from penstock.core.errors import BrokerError
 from penstock.core.model import Address
 from penstock.node.broker import Broker, start_broker
-from penstock.node.cluster.metadata_log import SharedMetadataLog
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
+from sim.cluster_store import Store
 from sim.loop import SimLoop
 from sim.machine import Machine
-from sim.metadata_host import NetMetadataLog, StoreHost
 from sim.net import Farewell
 from sim.workers import WorkerKnobs
 
@@ -58,7 +57,7 @@ class State(Enum):
 class BrokerMachine:
     """One broker and the machine that it runs on."""
 
-    def __init__(self, loop: SimLoop, store: StoreHost, broker_id: int) -> None:
+    def __init__(self, loop: SimLoop, store: Store, broker_id: int) -> None:
         self.broker_id = broker_id
         self.name = f"node-{broker_id}"
         self.machine = Machine(loop, self.name)
@@ -93,8 +92,11 @@ class BrokerMachine:
         settings = replace(SETTINGS, host=self.name, node_id=self.broker_id)
         self._stop_wanted = asyncio.Event()
         try:
-            broker = self.broker = await start_broker(settings, runtime, self._open_log)
-        except BrokerError:
+            broker = self.broker = await start_broker(
+                settings, runtime, partial(self._store.open, runtime, self.broker_id)
+            )
+        except BrokerError as error:
+            self._loop.note(f"cannot start {self.name}: {error}")
             return
         doors = Doorways(broker)
         try:
@@ -106,15 +108,11 @@ class BrokerMachine:
             self.state = State.STOPPING
             await broker.announce_stop()
             await doors.close()
-        except (BrokerError, StartError):
+        except (BrokerError, StartError) as error:
+            self._loop.note(f"cannot join with {self.name}: {error}")
             self.state = State.STOPPING
         finally:
             await broker.stop()
-
-    async def _open_log(self, cluster_id: str, seen_index: int) -> SharedMetadataLog:
-        log = NetMetadataLog(self._store, seen_index=seen_index)
-        await log.open()
-        return log
 
     def _exited(self, life: int, ended: asyncio.Task[None]) -> None:
         """The process has ended; by itself, unless a crash has already been dealt with."""

@@ -21,16 +21,17 @@ from sim.cluster_faults import Faults
 from sim.cluster_machines import PORT, BrokerMachine, State
 from sim.cluster_members import GroupMember, GroupStory
 from sim.cluster_router import Router
+from sim.cluster_store import CoordinatorStore, ModelledStore, Store
 from sim.cluster_transactions import TransactionalProducer
 from sim.cluster_watch import Watch, watching
 from sim.crashing import read_whole
 from sim.kafka_client import Place
 from sim.ledger import Broken, Kind, Ledger
-from sim.loop import SimLoop
-from sim.metadata_host import StoreHost
-from sim.metadata_model import ModelStore
+from sim.loop import Order, SimLoop
 
 BROKERS = 5
+COORDINATOR_CHANCE = 0.1
+"""How often the metadata store is a coordinator process, and not the model."""
 TOPICS = {"a": 3, "b": 2}
 START_S_MAX = 30.0
 RECOVERY_S_MAX = 60.0
@@ -38,44 +39,54 @@ RECOVERY_S_MAX = 60.0
 STEADY_S = 1.0
 """For so long all of that has to hold: a state that is reached and lost again does not count."""
 POLL_S = 0.1
+STEPS_MAX = 150_000
+"""Several times what a run takes; a broker that spins would take forever."""
 WORKS = 30
 PAUSE_S = 0.7
 """What a client does under faults: so many pieces of work, with pauses in between."""
-CLIENTS: dict[type[clients.Client], tuple[str, int]] = {
-    clients.IdempotentProducer: ("idempotent", 2),
-    clients.PlainProducer: ("plain", 1),
-    clients.Reader: ("reader", 1),
-    clients.Committer: ("committer", 2),
-    clients.IdCollector: ("ids", 1),
-    clients.TopicChanger: ("topics", 1),
-    GroupMember: ("member", 2),
-    TransactionalProducer: ("transactions", 2),
+CLIENTS: dict[type[clients.Client], tuple[str, int, int]] = {
+    clients.IdempotentProducer: ("idempotent", 1, 2),
+    clients.PlainProducer: ("plain", 0, 1),
+    clients.Reader: ("reader", 0, 1),
+    clients.Committer: ("committer", 0, 2),
+    clients.IdCollector: ("ids", 0, 1),
+    clients.TopicChanger: ("topics", 0, 1),
+    GroupMember: ("member", 0, 2),
+    TransactionalProducer: ("transactions", 0, 2),
 }
-"""Kinds of clients: the name of their hosts, and how many a run has at most."""
+"""Kinds of clients: the name of their hosts, and how many a run has at least and at most."""
 
 
 class Scene:
     """One seed."""
 
-    def __init__(self, loop: SimLoop, fault_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, loop: SimLoop, fault_names: Sequence[str] | None = None, *, is_crowded: bool = False
+    ) -> None:
         self._loop = loop
         self._chance = loop.random_for("scene")
-        self.store = StoreHost(loop, ModelStore())
-        self.machines = {number: BrokerMachine(loop, self.store, number) for number in range(1, BROKERS + 1)}
+        self.machines: dict[int, BrokerMachine] = {}
         self.watch = Watch(loop, self.machines)
-        self.store.store.on_take = self.watch.taken
+        self.store = self._make_store()
+        for number in range(1, BROKERS + 1):
+            self.machines[number] = BrokerMachine(loop, self.store, number)
         self.ledger = Ledger()
         self.faults = Faults(loop, self.store, self.machines, fault_names)
-        self.clients = self._make_clients()
+        self.clients = self._make_clients(is_crowded)
         self.faults.clients = [one.name for one in self.clients]
         self._is_over = asyncio.Event()
 
-    def _make_clients(self) -> list[clients.Client]:
+    def _make_store(self) -> Store:
+        if self._chance.random() < COORDINATOR_CHANCE:
+            return CoordinatorStore(self._loop, self._chance)
+        return ModelledStore(self._loop, self.watch.taken)
+
+    def _make_clients(self, is_crowded: bool) -> list[clients.Client]:
         chance, made = self._chance, []
         bootstrap = [Address(one.name, PORT) for one in self.machines.values()]
 
-        for kind, (name, most) in CLIENTS.items():
-            for number in range(chance.randint(0, most)):
+        for kind, (name, least, most) in CLIENTS.items():
+            for number in range(most if is_crowded else chance.randint(least, most)):
                 made.append(kind(self._loop, f"{name}-{number}", self.ledger, bootstrap))
         story = GroupStory("members", "a")
         for one in made:
@@ -87,7 +98,8 @@ class Scene:
         with watching(self.watch), defects() as found:
             await self._begin()
             works = [
-                self._loop.spawn(one.name, one.run(WORKS, PAUSE_S, self._is_over)) for one in self.clients
+                self._loop.spawn(one.name, one.run(WORKS, PAUSE_S, self._is_over), name=one.name)
+                for one in self.clients
             ]
             await self.faults.run()
             self.faults.stop()
@@ -106,7 +118,7 @@ class Scene:
                 "works": sum(one.done for one in self.clients),
                 "troubles": sum(one.troubles for one in self.clients),
                 "processes started": sum(one.lives for one in self.machines.values()),
-                "metadata events": self.store.store.end_index,
+                "metadata events": self.watch.end_index,
                 "transactions": sum(
                     len(one.told) for one in self.clients if isinstance(one, TransactionalProducer)
                 ),
@@ -132,7 +144,9 @@ class Scene:
         producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]
         if producers:
             client = await router.anyone()
-            topic_id = await client.create_topic(transactions.TOPIC, transactions.PARTITIONS, {})
+            topic_id = await client.create_topic(
+                transactions.TOPIC, transactions.PARTITIONS, {"retention.ms": "-1"}
+            )
             for producer in producers:
                 producer.topic_id = topic_id
         router.close()
@@ -179,8 +193,8 @@ class Scene:
             return
         if not broker.membership.is_active or self.watch.truth.cluster.is_fenced(machine.broker_id):
             yield f"{name} is not active"
-        if broker.metadata_end != self.store.store.end_index:
-            yield f"{name} has read {broker.metadata_end} of {self.store.store.end_index}"
+        if broker.metadata_end != self.watch.end_index:
+            yield f"{name} has read {broker.metadata_end} of {self.watch.end_index}"
         for partition in broker.partitions():
             placed = broker.catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
             if partition.failure is not None or not partition.is_leader:
@@ -253,11 +267,23 @@ def defects() -> Iterator[list[str]]:
         logger.propagate = propagate
 
 
-def scene_of(*fault_names: str) -> Callable[[SimLoop], Coroutine[Any, Any, Scene]]:
-    """What a simulation runs: one scene, with faults of these kinds or of a random selection."""
+def simulate(
+    seed: int,
+    *fault_names: str,
+    is_crowded: bool = False,
+    order: Order = Order.HOSTS,
+    is_traced: bool = False,
+) -> Scene:
+    """Run one seed, with faults of these kinds or of a random selection; with all clients, or a random selection."""
+    loop = SimLoop(seed, order=order, is_traced=is_traced, run_steps_max=STEPS_MAX)  # type: ignore[abstract]
+    return loop.run(scene_of(*fault_names, is_crowded=is_crowded))
+
+
+def scene_of(*fault_names: str, is_crowded: bool = False) -> Callable[[SimLoop], Coroutine[Any, Any, Scene]]:
+    """What a simulation runs."""
 
     async def play(loop: SimLoop) -> Scene:
-        scene = Scene(loop, fault_names or None)
+        scene = Scene(loop, fault_names or None, is_crowded=is_crowded)
         await scene.run()
         return scene
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, ProducerIdsReserved
-from penstock.core.machines.cluster.events import BrokerSaved
+from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.core.model import PartitionId
 from penstock.core.records.batch import decode_header
@@ -37,13 +37,15 @@ class Watch:
 
     def __init__(self, loop: SimLoop, machines: dict[int, BrokerMachine]) -> None:
         self._loop = loop
-        self._by_name = {one.name: one for one in machines.values()}
+        self._machines = machines
         self._truth = Catalog()
         self._states: dict[int, object] = {0: _state_of(self._truth)}
         """Index of the metadata log → the state that it stands for."""
         self._leaders: dict[Leadership, str] = {}
         """Who has led in an epoch: the incarnation of the process."""
         self._producer_ids: set[int] = set()
+        self.end_index = 0
+        """Where the metadata log ends, as far as anybody knows."""
         self.checks = 0
 
     @property
@@ -52,78 +54,95 @@ class Watch:
         return self._truth
 
     def _here(self) -> BrokerMachine:
-        return self._by_name[self._loop.here().name]
+        return self._machines[int(self._loop.here().name.rpartition("-")[2])]
 
-    def _expect(self, holds: bool, otherwise: str) -> None:
+    def _fail(self, why: str) -> NoReturn:
         """End the run at once: the code that is watched may catch what is raised in it."""
-        if not holds:
-            broken = Broken(otherwise)
-            self._loop.call_exception_handler({"message": "an invariant is broken", "exception": broken})
-            raise broken
+        broken = Broken(why)
+        self._loop.call_exception_handler({"message": "an invariant is broken", "exception": broken})
+        raise broken
 
     # -- the metadata log
 
     def taken(self, index: int, events: tuple[Event, ...]) -> None:
         """The store has appended these events."""
-        before = {one.id: one for one in self._truth.cluster.partitions()}
-        brokers = {one.broker_id: one for one in self._truth.cluster.brokers}
+        if index != self.end_index:
+            self._fail(f"events are missing between {self.end_index} and {index}")
         for event in events:
-            if isinstance(event, ProducerIdsReserved):
-                self._expect(
-                    event.upto == self._truth.producer_ids_upto + PRODUCER_IDS_BLOCK, "a block is used twice"
-                )
-            if isinstance(event, BrokerSaved):
-                self._check_registration(event.broker)
+            self._check_event(event)
             self._truth.apply(event)
         for placed in self._truth.cluster.partitions():
-            self._check_epochs(before.get(placed.id), placed)
             self._check_leader(placed)
-        for broker in self._truth.cluster.brokers:
-            earlier = brokers.get(broker.broker_id)
-            self._expect(
-                earlier is None or broker.epoch >= earlier.epoch, f"{broker} has an epoch that went back"
-            )
-        self._states[index + len(events)] = _state_of(self._truth)
+        self.end_index = index + len(events)
+        self._states[self.end_index] = _state_of(self._truth)
         self.checks += 1
 
-    def _check_registration(self, now: BrokerRegistration) -> None:
-        earlier = self._truth.cluster.find_broker(now.broker_id)
+    def _check_event(self, event: Event) -> None:
+        match event:
+            case ProducerIdsReserved(upto):
+                if upto != self._truth.producer_ids_upto + PRODUCER_IDS_BLOCK:
+                    self._fail(f"the producer ids up to {upto} are not the next block")
+            case BrokerSaved(broker):
+                self._check_registration(self._truth.cluster.find_broker(broker.broker_id), broker)
+            case PartitionSaved(placed):
+                self._check_epochs(self._truth.cluster.find_partition(placed.id), placed)
+            case _:
+                pass
+
+    def _check_registration(self, earlier: BrokerRegistration | None, now: BrokerRegistration) -> None:
+        """A process has one broker epoch. The next one registers when this one is fenced, in a higher epoch."""
         if earlier is None:
             return
         if now.incarnation_id == earlier.incarnation_id:
-            self._expect(now.epoch == earlier.epoch, f"{now} has another epoch, but is the same process")
-        else:
-            self._expect(earlier.is_fenced, f"{now} replaces a registration that was not fenced")
-            self._expect(now.epoch > earlier.epoch, f"{now} registered in the epoch of its predecessor")
+            if now.epoch != earlier.epoch:
+                self._fail(f"{now} has another epoch, but is the same process")
+        elif not earlier.is_fenced:
+            self._fail(f"{now} replaces a registration that was not fenced")
+        elif now.epoch <= earlier.epoch:
+            self._fail(f"{now} registered in the epoch of its predecessor")
 
     def _check_epochs(self, before: PartitionReplicas | None, after: PartitionReplicas) -> None:
-        """The epoch of the partition counts its changes, that of the leader counts leaders."""
-        if before is None or after is before:
+        """The epoch of a partition counts its changes, that of its leader counts leaders. With one copy nothing
+        moves."""
+        if before is None:
             return
-        changed = 0 if after == before else 1
         elected = 0 if after.leader == before.leader else 1
-        self._expect(
-            after.partition_epoch >= before.partition_epoch + changed
-            and after.leader_epoch >= before.leader_epoch + elected,
-            f"an epoch was not raised: {before} became {after}",
-        )
-        self._expect(after.replicas == before.replicas, f"{before} was moved without being asked: {after}")
+        if (after.partition_epoch, after.leader_epoch) != (
+            before.partition_epoch + 1,
+            before.leader_epoch + elected,
+        ):
+            self._fail(f"an epoch is wrong: {before} became {after}")
+        if after.replicas != before.replicas:
+            self._fail(f"{before} was moved without being asked: {after}")
 
     def _check_leader(self, placed: PartitionReplicas) -> None:
         """A fenced broker is in no ISR and leads nothing; a leader is in the ISR."""
-        cluster = self._truth.cluster
-        self._expect(not any(map(cluster.is_fenced, placed.isr)), f"{placed} has a fenced broker in its ISR")
-        if placed.leader != NO_LEADER:
-            self._expect(placed.leader in placed.isr, f"{placed} has a leader outside of its ISR")
+        if any(map(self._truth.cluster.is_fenced, placed.isr)):
+            self._fail(f"{placed} has a fenced broker in its ISR")
+        if placed.leader != NO_LEADER and placed.leader not in placed.isr:
+            self._fail(f"{placed} has a leader outside of its ISR")
 
     def applied(self, host: CatalogHost, entry: Entry) -> None:
         """A broker has applied an entry: its catalog is what the log stands for at that index."""
-        self._expect(host.index == entry.index, "an entry was applied at another index than its own")
+        if host.index != entry.index:
+            self._fail(f"the entry of index {entry.index} was applied at {host.index}")
+        if entry.index > self.end_index:
+            self._learn(entry)
         found, truth = _state_of(host._catalog), self._states.get(host.index)
         if found != truth:
             where = f"{self._loop.here().name} at index {host.index}"
-            self._expect(False, f"{where} has another state than the metadata log:\n{found}\n{truth}")
+            self._fail(f"{where} has another state than the metadata log:\n{found}\n{truth}")
         self.checks += 1
+
+    def _learn(self, entry: Entry) -> None:
+        """Of a store that nobody looks into, the first broker that applies an entry tells what it holds."""
+        if entry.is_snapshot:
+            for event in self._truth.decide_catch_up(entry.events):
+                self._truth.apply(event)
+            self.end_index = entry.index
+            self._states[entry.index] = _state_of(self._truth)
+        else:
+            self.taken(entry.index - len(entry.events), entry.events)
 
     # -- leaders
 
@@ -132,27 +151,27 @@ class Watch:
         machine = self._here()
         incarnation = _incarnation(machine.broker)
         first = self._leaders.setdefault((what, topic_id, index, epoch), incarnation)
-        self._expect(
-            first == incarnation,
-            f"{what} {index} of {topic_id.hex()} is led in epoch {epoch} by {machine.name} ({incarnation}), and was"
-            f" by {first}",
-        )
+        if first != incarnation:
+            self._fail(
+                f"{what} {index} of {topic_id.hex()} is led in epoch {epoch} by {machine.name} ({incarnation}), and"
+                f" was by {first}"
+            )
         self.checks += 1
 
     def appended(self, partition: Replica, offset: int, batch: memoryview) -> None:
         """A leader has appended a batch."""
         header = decode_header(batch)
-        self._expect(
-            (header.base_offset, header.leader_epoch) == (offset, partition.leader_epoch),
-            f"{partition}: a batch carries another offset or epoch than those of its append",
-        )
+        if (header.base_offset, header.leader_epoch) != (offset, partition.leader_epoch):
+            self._fail(f"{partition}: a batch carries another offset or epoch than those of its append")
         self.leads("partition", partition.topic_id, partition.index, partition.leader_epoch)
         self._check_acting(partition, "appends to")
 
     def committed(self, partition: Replica, before: int) -> None:
         """The high watermark has moved, so producers are about to be told."""
-        self._expect(partition.high_watermark >= before, f"{partition}: the high watermark went back")
-        self._expect(partition.is_leader, f"{partition} commits without leading")
+        if partition.high_watermark < before:
+            self._fail(f"{partition}: the high watermark went back")
+        if not partition.is_leader:
+            self._fail(f"{partition} commits without leading")
         self._check_acting(partition, "commits in")
 
     def _check_acting(self, partition: Replica, what: str) -> None:
@@ -162,16 +181,18 @@ class Watch:
         if broker is None:
             return
         placed = broker.catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
-        assert broker.membership is not None
-        self._expect(
-            placed is not None
-            and (placed.leader, placed.leader_epoch) == (self._here().broker_id, partition.leader_epoch),
-            f"{self._here().name} {what} {partition} in epoch {partition.leader_epoch}, but knows {placed}",
-        )
+        if (
+            placed is None
+            or placed.leader != broker.identity.node_id
+            or placed.leader_epoch != partition.leader_epoch
+        ):
+            where = f"{self._here().name} {what} {partition} in epoch {partition.leader_epoch}"
+            self._fail(f"{where}, but knows {placed}")
 
     def reserved(self, producer_id: int) -> None:
         """A producer id was handed out."""
-        self._expect(producer_id not in self._producer_ids, f"producer id {producer_id} was handed out twice")
+        if producer_id in self._producer_ids:
+            self._fail(f"producer id {producer_id} was handed out twice")
         self._producer_ids.add(producer_id)
         self.checks += 1
 

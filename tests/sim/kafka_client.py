@@ -15,6 +15,9 @@ from penstock.wire.kafka import ApiKey, decode_response, encode_request, message
 ANSWER_S_MAX = 5.0
 """A broker that lost its power says nothing; a client does not wait for ever."""
 
+CHANGE_S_MAX = 12.0
+"""A change of topics may take longer: several attempts of the broker to reach a store."""
+
 FETCH_BYTES = 20_000
 OFFSET_MAX = 2**62
 _SIZE_BYTES = 4
@@ -221,14 +224,16 @@ class KafkaClient(asyncio.Protocol):
             name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=entries
         )
         body = request(topics=[topic], timeout_ms=30_000, validate_only=False)
-        answer = (await self.call(ApiKey.CREATE_TOPICS, _CREATE, body)).topics[0]
+        answer = (await self.call(ApiKey.CREATE_TOPICS, _CREATE, body, answer_s_max=CHANGE_S_MAX)).topics[0]
         _check(answer.error_code, answer.error_message)
         return bytes(answer.topic_id)
 
     async def delete_topic(self, topic_id: bytes) -> None:
         request = messages.DeleteTopicsRequest
         body = request(topics=[request.DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=30_000)
-        answer = (await self.call(ApiKey.DELETE_TOPICS, _DELETE, body)).responses[0]
+        answer = (await self.call(ApiKey.DELETE_TOPICS, _DELETE, body, answer_s_max=CHANGE_S_MAX)).responses[
+            0
+        ]
         _check(answer.error_code, answer.error_message)
 
     async def delete_records(self, name: str, partition: int, before_offset: int) -> int:

@@ -47,8 +47,6 @@ class StoreHost:
         self.loop = loop
         self.store = store
         self.host = loop.host(NAME)
-        self.ended_early: set[int] = set()
-        """Numbers of sessions that ended although their time was not over."""
         self._links: list[StoreLink] = []
         self._timers: dict[LiveSession, asyncio.TimerHandle] = {}
         self._tokens: dict[LiveSession, object] = {}
@@ -127,12 +125,15 @@ class StoreHost:
 
     def expire(self, live: LiveSession) -> None:
         """The store gives up a session before its time."""
-        self.ended_early.add(live.number)
         self._end(live)
 
     def reset(self, name: str) -> None:
         """Break the connections of a host. What is under way to the store may still arrive there."""
         for link in [one for one in self._links if one.host.name == name]:
+            link.lose()
+
+    def reset_all(self) -> None:
+        for link in list(self._links):
             link.lose()
 
     # -- connections

@@ -23,15 +23,14 @@ from penstock.node.cluster import membership as membership_module
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership
-from penstock.node.cluster.metadata_log import Entry
 from penstock.node.coordinators.shard import Shard, Stage
 from penstock.node.coordinators.transaction_shard import TransactionShard
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
-from sim.cluster_scene import scene_of
+from sim.cluster_scene import simulate
 from sim.kafka_client import KafkaError
 from sim.ledger import Broken
-from sim.loop import Stuck, run
+from sim.loop import Stuck
 
 SEEDS = range(40)
 
@@ -78,13 +77,13 @@ def does_not_raise_epochs(patch: pytest.MonkeyPatch) -> None:
 
 
 def skips_an_event(patch: pytest.MonkeyPatch) -> None:
-    """Of several events that others have appended, the last is lost."""
-    take = CatalogHost._take
+    """Of many events that were appended together, one is not applied."""
+    follow = Broker._follow
 
-    async def take_less(self: CatalogHost, entry: Entry) -> None:
-        await take(self, entry if len(entry.events) < 8 else replace(entry, events=entry.events[:-1]))
+    def follow_less(self: Broker, events: Sequence[Event]) -> Any:
+        return follow(self, events if len(events) < 4 else events[:-1])
 
-    patch.setattr(CatalogHost, "_take", take_less)
+    patch.setattr(Broker, "_follow", follow_less)
 
 
 def keeps_what_a_snapshot_does_not_name(patch: pytest.MonkeyPatch) -> None:
@@ -180,5 +179,5 @@ def test_a_planted_bug_is_found(
     plant(monkeypatch)
     with pytest.raises((Broken, AssertionError, KafkaError, BrokerError, Stuck)) as found:
         for seed in SEEDS:
-            run(seed, scene_of(*faults), is_traced=False)
+            simulate(seed, *faults, is_crowded=True)
     assert "simulation of seed" in "".join(found.value.__notes__)

@@ -31,6 +31,8 @@ class ChildServer(ABC):
         self.data_dir = home / "data"
         self.log_path = home / f"{self.noun}.log"
         self.ready_path = home / "ready.json"
+        self.wrapper: tuple[str, ...] = ()
+        """A command that runs this one as the same process, such as `nsenter --net=FILE`."""
         self._process: subprocess.Popen[bytes] | None = None
         self._ran_before = False
 
@@ -80,7 +82,11 @@ class ChildServer(ABC):
         environment = {**os.environ, "PYTHONPATH": path}
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                [*self.wrapper, *self._command_line()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
             )
 
     def kill(self) -> None:
@@ -90,12 +96,12 @@ class ChildServer(ABC):
         process.wait()
         self._process = None
 
-    def stop(self) -> int:
+    def stop(self, wait_s_max: float = STOP_S_MAX) -> int:
         """Send SIGTERM and return the exit code. Raises BrokerDied on a timeout; never kills."""
         process = self._running()
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(STOP_S_MAX)
+            code = process.wait(wait_s_max)
         except subprocess.TimeoutExpired:
             raise BrokerDied(f"the {self.noun} ignored SIGTERM\n{self._tail()}") from None
         self._process = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from penstock.core.errors import BrokerError, StaleBrokerEpoch, UnknownBroker
+from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import decide_fence
@@ -160,10 +160,10 @@ class Controller:
 
     async def _fence(self, broker: BrokerRegistration) -> None:
         def decide(catalog: Catalog) -> list[Event]:
-            try:
-                return [*decide_fence(catalog.cluster, broker.broker_id, broker.epoch)]
-            except (StaleBrokerEpoch, UnknownBroker):
-                return []  # it registered again meanwhile, or was removed
+            found = catalog.cluster.find_broker(broker.broker_id)
+            if found is None or (found.epoch, found.session) != (broker.epoch, broker.session):
+                return []  # it was removed, registered again or told of a new session meanwhile
+            return [*decide_fence(catalog.cluster, broker.broker_id, broker.epoch)]
 
         await self._host.change(decide)
 

@@ -115,6 +115,10 @@ class ClusterMembership:
         """Whether the store knows that this broker is alive. Without a session it will be fenced."""
         return self._session is not None and self._session.is_alive
 
+    @property
+    def _is_well(self) -> bool:
+        return self.has_session and self.is_active
+
     # -- join
 
     async def join(self, listeners: Mapping[str, Address]) -> None:
@@ -160,7 +164,6 @@ class ClusterMembership:
         await self._host.change(lambda catalog: self._register(catalog, session.live.number))
         self.epoch, broker_id = self._own(self._catalog).epoch, self._profile.broker_id
         self._save(self.epoch, session.live.number)
-        self._fenced.clear()
         await self._host.change(lambda catalog: decide_unfence(catalog.cluster, broker_id, self.epoch))
         if not self._is_active:
             self._is_active = True
@@ -207,7 +210,7 @@ class ClusterMembership:
 
     def follow_registration(self, broker: BrokerRegistration) -> None:
         """A registration was applied to the catalog."""
-        if broker.broker_id == self._profile.broker_id and broker.is_fenced and self._is_active:
+        if broker.broker_id == self._profile.broker_id and broker.is_fenced:
             self._fenced.set()
 
     async def _stay(self) -> None:
@@ -216,7 +219,10 @@ class ClusterMembership:
         while True:
             assert self._session is not None
             await self._interrupted(self._session)
-            await self._join_again()
+            # What is true is in the catalog. A fence that is undone by the time it is looked at leaves nothing to do.
+            self._fenced.clear()
+            if not self._is_well:
+                await self._join_again()
 
     async def _interrupted(self, session: BrokerSession) -> None:
         waits = [asyncio.ensure_future(session.ended()), asyncio.ensure_future(self._fenced.wait())]
@@ -234,7 +240,7 @@ class ClusterMembership:
                 "the session of this broker has ended: others will fence it if it cannot open a new one soon"
             )
         pause_s = RETRY_S_MIN
-        while not (self.has_session and self.is_active):
+        while not self._is_well:
             try:
                 if self._session is None or not self._session.is_alive:
                     self._session = await self._open_session()

@@ -11,7 +11,6 @@ import pytest
 
 from link_world import KEY, MY_ID, PEER_ID, LinkWorld, play
 from penstock.core.errors import BrokerError, PeerUnavailable, Throttled, TimedOut, UnsupportedVersion
-from penstock.core.limits import LINK_REQUESTS_IN_FLIGHT_MAX
 from penstock.core.model import Address
 from penstock.node.peers import pending_calls
 from penstock.node.peers.link import BACK_OFF_S_MAX, CONNECT_S_MAX, SILENT_S_MAX
@@ -373,13 +372,15 @@ def test_a_broker_that_crashes_and_comes_back() -> None:
 # -- limits
 
 
-def test_too_many_calls_are_throttled() -> None:
+def test_too_many_calls_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending_calls, "LINK_REQUESTS_IN_FLIGHT_MAX", 50)
+
     async def test(world: LinkWorld, links: PeerLinks) -> None:
         peer = await world.start_scripted()
-        outcomes = [start(links) for _ in range(LINK_REQUESTS_IN_FLIGHT_MAX)]
+        outcomes = [start(links) for _ in range(50)]
         over = start(links)
         assert isinstance(over[0], Throttled) and "nothing was sent" in str(over[0])
-        await until(lambda: len(peer.requests) == LINK_REQUESTS_IN_FLIGHT_MAX)
+        await until(lambda: len(peer.requests) == 50)
         peer.answer(peer.requests[0], messages.DescribeClusterResponse(brokers=[]))
         await until(lambda: outcomes[0])
         assert start(links) == [], "there is room again"
