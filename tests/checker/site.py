@@ -76,7 +76,9 @@ class SiteBroker(Broker):
 class Site:
     """`with Site(home, 3, "coordinator") as site`: a cluster whose brokers are all ready."""
 
-    def __init__(self, home: Path, nodes: int, store: str, wanted: Sequence[str] = (NETWORK, DISK, TRACE)) -> None:
+    def __init__(
+        self, home: Path, nodes: int, store: str, wanted: Sequence[str] = (NETWORK, DISK, TRACE)
+    ) -> None:
         self.lacks: dict[str, str] = {}
         """What was wanted and is not there, and why."""
         self.network: HostNetwork | None = None

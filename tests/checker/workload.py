@@ -392,7 +392,9 @@ def run_with_cluster(plan: Plan, home: Path) -> Outcome:
     outcome = Outcome(plan)
     try:
         with site:
-            run = Run(plan, home, site.bootstrap, lambda rng, note: ClusterNemesis(site, plan.faults, rng, note))
+            run = Run(
+                plan, home, site.bootstrap, lambda rng, note: ClusterNemesis(site, plan.faults, rng, note)
+            )
             outcome = run.outcome
             run.run()
     except BrokerDied as death:

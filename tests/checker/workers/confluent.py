@@ -220,7 +220,7 @@ class ConfluentStack:
         places = [_place(key, offset) for key, offset in sorted(positions.items())]
         member, producer = self._sure_consumer().consumer_group_metadata(), self._sure_producer()
         # librdkafka does not look at the time limit while it waits for the group's coordinator, and never asks again
-        # who that is if its broker has left the metadata for a while (its issues 5456 and 5511).
+        # who that is if its broker has left the metadata for a while.
         send = producer.send_offsets_to_transaction
         _guard(bounded, lambda: send(places, member, CALL_S_MAX), CALL_S_MAX + CLOSE_S_MAX)
 
