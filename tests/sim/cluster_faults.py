@@ -18,7 +18,7 @@ from sim.loop import SimLoop
 from sim.net import Farewell
 from sim.workers import WorkerKnobs
 
-FAULTS = 9
+FAULTS = 11
 """Faults per run."""
 GAP_S = 2.0
 """Between two faults, in the mean."""
