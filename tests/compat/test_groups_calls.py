@@ -175,7 +175,7 @@ def test_find_coordinator_in_every_version(coordinator: RawConnection, bootstrap
     else:
         changes = {"key_type": GROUP} if version else {}
         found = [coordinator.call(FindCoordinatorRequest, version, key="g1", **changes)]
-    assert {f"{one.host}:{one.port}" for one in found} == {bootstrap}
+    assert {f"{one.host}:{one.port}" for one in found} <= set(bootstrap.split(","))
     assert {one.error_code for one in found} == {0}
 
 
