@@ -54,7 +54,9 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--nodes", type=int, default=1, help="brokers; several are a cluster")
     run.add_argument("--store", choices=STORES, default=COORDINATOR, help="metadata store of a cluster")
-    run.add_argument("--ops", type=int, default=0, help="go on without faults until there are so many operations")
+    run.add_argument(
+        "--ops", type=int, default=0, help="go on without faults until there are so many operations"
+    )
     run.add_argument(
         "--mode", type=lambda text: words(text, MODES), default=("plain",), help="in turn, if several"
     )
@@ -141,7 +143,7 @@ def again(args: argparse.Namespace, seed: int) -> str:
         "mode": ",".join(args.mode),
         "nodes": plan.nodes,
         "store": plan.store,
-        "nemesis": ",".join(plan.faults),
+        "nemesis": ",".join(args.nemesis or ()),
         "workers": plan.workers_per_stack,
         "keys": plan.keys,
         "crash-seconds": f"{plan.crash_s_mean:g}",
@@ -155,7 +157,9 @@ def check_faults(args: argparse.Namespace) -> None:
     allowed = CLUSTER_FAULTS if args.nodes > 1 else FAULTS
     for fault in args.nemesis or ():
         if fault not in allowed:
-            raise SystemExit(f"with {args.nodes} brokers --nemesis may be {', '.join(allowed)}, not {fault!r}")
+            raise SystemExit(
+                f"with {args.nodes} brokers --nemesis may be {', '.join(allowed)}, not {fault!r}"
+            )
 
 
 def check(args: argparse.Namespace, console: Console) -> int:

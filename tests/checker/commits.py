@@ -34,7 +34,9 @@ class Commit:
         return self.op.type == OK
 
 
-def find_commit_anomalies(events: Iterable[Event], ops: list[Op], versions: Versions, found: Findings) -> None:
+def find_commit_anomalies(
+    events: Iterable[Event], ops: list[Op], versions: Versions, found: Findings
+) -> None:
     notes = [event for event in events if event.process == NEMESIS and event.f in (INTENT, COMMITTED)]
     attempts: dict[int, list[Commit]] = {}
     for commit in _commits(notes, ops):

@@ -83,6 +83,8 @@ class HostNetwork:
         self._rules("del", sorted(cuts))
 
     def close(self) -> None:
+        """Namespaces disappear some time later; the name of the link must be free at once."""
+        subprocess.run(["ip", "link", "del", self._link], check=False, capture_output=True)
         _remove(f"{self._tag}-")
 
     def _rules(self, verb: str, cuts: Iterable[tuple[str, str]]) -> None:
@@ -104,7 +106,9 @@ class HostNetwork:
         """The router, and the way from the machine to it: the first subnet that nobody routes yet."""
         router = self._name(_ROUTER)
         _add_namespace(router)
-        _ip([f"link add {self._link} type veth peer name machine netns {router}", f"link set {self._link} up"])
+        _ip(
+            [f"link add {self._link} type veth peer name machine netns {router}", f"link set {self._link} up"]
+        )
         for number in range(os.getpid(), os.getpid() + _SUBNETS):
             self._subnet = f"10.{64 + number // 256 % 64}.{number % 256}"
             if not _output("ip", "route", "show", f"{self._subnet}.0/24"):

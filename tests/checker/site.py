@@ -32,7 +32,7 @@ ASK_S_MAX = 2.0
 _SKEWED = Path(__file__).with_name("skewed_broker.py")
 _DISK_BYTES = 64 << 20
 _BALLAST = "ballast"
-_NO_DOORS = {"text_port": "off", "json_port": "off", "http_port": "off", "queue_port": "off"}
+_NO_DOORS = {"text_port": "off", "json_port": "off", "http_port": "off"}
 NETWORK, DISK, TRACE = "network", "disk", "trace"
 
 
@@ -76,7 +76,9 @@ class SiteBroker(Broker):
 class Site:
     """`with Site(home, 3, "coordinator") as site`: a cluster whose brokers are all ready."""
 
-    def __init__(self, home: Path, nodes: int, store: str, wanted: Sequence[str] = (NETWORK, DISK, TRACE)) -> None:
+    def __init__(
+        self, home: Path, nodes: int, store: str, wanted: Sequence[str] = (NETWORK, DISK, TRACE)
+    ) -> None:
         self.lacks: dict[str, str] = {}
         """What was wanted and is not there, and why."""
         self.network: HostNetwork | None = None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import BrokerError
+from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.machines.catalog import catalog as catalog_module
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, ProducerIdsReserved
@@ -20,10 +21,9 @@ from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.machines.cluster.transition import changed_all
 from penstock.node.broker import Broker
 from penstock.node.cluster import membership as membership_module
-from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership
-from penstock.node.coordinators.shard import Shard, Stage
+from penstock.node.coordinators.shard import Shard
 from penstock.node.coordinators.transaction_shard import TransactionShard
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
@@ -105,18 +105,19 @@ def never_asks_for_another_session(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledges_before_the_flush(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Partition, "when_committed", lambda self, offset, settled, timeout_ms=0: settled(None))
+    when_committed = Partition.when_committed
+
+    def at_once(self: Partition, offset: int, settled: Any, timeout_ms: int = 0) -> None:
+        when_committed(self, offset, settled, timeout_ms) if self.is_internal else settled(None)
+
+    patch.setattr(Partition, "when_committed", at_once)
 
 
-def serves_before_the_replay(patch: pytest.MonkeyPatch) -> None:
-    lead = Shard.lead
+def serves_without_the_replay(patch: pytest.MonkeyPatch) -> None:
+    def replay_nothing(self: Shard[Any]) -> Any:
+        yield 0
 
-    def lead_at_once(self: Shard[Any], epoch: int) -> None:
-        lead(self, epoch)
-        if self.stage is Stage.REPLAYING:
-            self.stage = Stage.LEADING
-
-    patch.setattr(Shard, "lead", lead_at_once)
+    patch.setattr(Shard, "_replay", replay_nothing)
 
 
 def shares_a_block_of_producer_ids(patch: pytest.MonkeyPatch) -> None:
@@ -132,6 +133,18 @@ def shares_a_block_of_producer_ids(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Broker, "_follow", follow_and_take)
 
 
+def reuses_a_block_that_a_snapshot_names(patch: pytest.MonkeyPatch) -> None:
+    follow = Broker._follow
+
+    def follow_and_begin_again(self: Broker, events: Sequence[Event]) -> Any:
+        yield from follow(self, events)
+        for event in events:
+            if isinstance(event, ProducerIdsReserved) and event.owner == self.identity.node_id:
+                self._producer_ids = iter(range(event.upto - PRODUCER_IDS_BLOCK, event.upto))
+
+    patch.setattr(Broker, "_follow", follow_and_begin_again)
+
+
 def forgets_decided_transactions(patch: pytest.MonkeyPatch) -> None:
     def resume_nothing(self: TransactionShard) -> Any:
         yield 0
@@ -139,21 +152,9 @@ def forgets_decided_transactions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionShard, "_resume", resume_nothing)
 
 
-def repeats_an_append_without_looking(patch: pytest.MonkeyPatch) -> None:
-    """After an append without an answer, does not recognise its own events in the log."""
-    catch_up = CatalogHost._catch_up
-
-    async def catch_up_blindly(self: CatalogHost, unanswered: list[Any]) -> Any:
-        await catch_up(self, unanswered)
-        unanswered.clear()
-
-    patch.setattr(CatalogHost, "_catch_up", catch_up_blindly)
-
-
 KILLS = ("kill", "death inside a disk operation", "pause")
 POWER = ("power loss", "death inside a disk operation", "full disk")
 SESSIONS = ("expired session", "cut from the store", "pause")
-LOST_ANSWERS = ("cut from the store", "reset", "slow network")
 
 
 @pytest.mark.parametrize(
@@ -167,10 +168,10 @@ LOST_ANSWERS = ("cut from the store", "reset", "slow network")
         (fences_a_live_broker_for_ever, ("slow disk",)),
         (never_asks_for_another_session, SESSIONS),
         (acknowledges_before_the_flush, POWER),
-        (serves_before_the_replay, KILLS),
+        (serves_without_the_replay, KILLS),
         (shares_a_block_of_producer_ids, ("slow disk",)),
+        (reuses_a_block_that_a_snapshot_names, ("compaction", "cut from the store", "slow network")),
         (forgets_decided_transactions, KILLS),
-        (repeats_an_append_without_looking, LOST_ANSWERS),
     ],
 )
 def test_a_planted_bug_is_found(

@@ -14,7 +14,7 @@ from penstock.core.errors import BrokerError, NotLeader, TimedOut
 from penstock.core.model import Acks, Isolation, PartitionId, TopicPartition
 from penstock.core.records.control import Marker
 from penstock.node.peers.links import PeerLinks
-from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_name, error_of, messages
+from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_from_code, error_name, messages
 
 NO_REPLICA = -1
 NO_LEADER_EPOCH = -1
@@ -166,7 +166,7 @@ def fetched_batches(one: messages.FetchResponse.PartitionData) -> RemoteBatches:
     )
 
 
-async def list_offsets(
+async def look_up_offset(
     links: PeerLinks,
     broker_id: int,
     place: TopicPartition,
@@ -299,7 +299,7 @@ def peer_error(
     leader: messages.ProduceResponse.LeaderIdAndEpoch | messages.FetchResponse.LeaderIdAndEpoch | None = None,
 ) -> BrokerError:
     """The error that a broker answered, with the leader that it named."""
-    error = error_of(code, f"broker {broker_id}: {message or error_name(code)}")
+    error = error_from_code(code, f"broker {broker_id}: {message or error_name(code)}")
     if isinstance(error, NotLeader) and leader is not None:
         error.leader_id, error.leader_epoch = leader.leader_id, leader.leader_epoch
     return error
