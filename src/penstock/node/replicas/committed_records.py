@@ -37,31 +37,6 @@ class FoundRecords(NamedTuple):
     is_opening: bool
 
 
-class _LogRead(RecordRead):
-    """One read of a partition of this node."""
-
-    def __init__(
-        self, partition: Partition, offset: int, records_max: int, bytes_max: int, when_opened: Opened
-    ) -> None:
-        super().__init__(partition, offset, records_max, bytes_max, when_opened)
-        self.partition = partition
-
-    def take(self, slice_: Slice, isolation: Isolation) -> None:
-        """Take the wanted records from a run of batches."""
-        content = memoryview(slice_.read())
-        position = 0
-        while position < len(content) and self.wants_more:
-            header = decode_header(content, position)
-            if header.is_control or (
-                isolation is Isolation.READ_COMMITTED and is_aborted(self.partition, header)
-            ):
-                self.pass_over(header)
-            else:
-                raw = content[position : position + header.size]
-                self.take_batch((slice_.file, slice_.position + position), raw, header)
-            position += header.size
-
-
 def read_records(
     partition: Partition,
     offset: int,
@@ -72,19 +47,19 @@ def read_records(
     bytes_max: int = STEP_BYTES,
 ) -> FoundRecords:
     """Visible records from an offset on; the first one even if it is larger than `bytes_max`."""
-    read = _LogRead(partition, offset, records_max, bytes_max, when_opened)
+    read = RecordRead(partition, offset, records_max, bytes_max, when_opened)
     scanned_bytes = 0
     while read.wants_more and scanned_bytes < SCAN_BYTES_MAX:
         before = read.offset
-        scanned_bytes += _step(read, isolation)
+        scanned_bytes += _step(partition, read, isolation)
         if read.offset == before:
             break
     return FoundRecords(read.records, read.offset, read.is_opening)
 
 
-def _step(read: _LogRead, isolation: Isolation) -> int:
+def _step(partition: Partition, read: RecordRead, isolation: Isolation) -> int:
     """Read one run of batches, or skip damage; returns the number of bytes scanned."""
-    partition, offset = read.partition, read.offset
+    offset = read.offset
     for step_bytes in (min(read.left_bytes, STEP_BYTES), 1):
         try:
             slice_ = partition.read(offset, step_bytes, isolation)
@@ -93,12 +68,26 @@ def _step(read: _LogRead, isolation: Isolation) -> int:
             continue
         if slice_ is None:
             return 0
-        read.take(slice_, isolation)
+        _take(partition, read, slice_, isolation)
         return slice_.length
     next_offset = partition.log.after_damage(offset)
     read.offset = min(next_offset, max(offset, end_of(partition, isolation)))
     partition.damage.skip(offset, next_offset, failure)
     return STEP_BYTES
+
+
+def _take(partition: Partition, read: RecordRead, slice_: Slice, isolation: Isolation) -> None:
+    """Take the wanted records from a run of batches."""
+    content = memoryview(slice_.read())
+    position = 0
+    while position < len(content) and read.wants_more:
+        header = decode_header(content, position)
+        if header.is_control or (isolation is Isolation.READ_COMMITTED and is_aborted(partition, header)):
+            read.pass_over(header)
+        else:
+            raw = content[position : position + header.size]
+            read.take_batch((slice_.file, slice_.position + position), raw, header)
+        position += header.size
 
 
 def read_committed(

@@ -30,6 +30,17 @@ class PayloadSource(Protocol):
 class RecordRead:
     """One read: what it has taken, and what it may still take."""
 
+    __slots__ = (
+        "_is_full",
+        "_records_max",
+        "_source",
+        "_when_opened",
+        "is_opening",
+        "left_bytes",
+        "offset",
+        "records",
+    )
+
     def __init__(
         self, source: PayloadSource, offset: int, records_max: int, bytes_max: int, when_opened: Opened
     ) -> None:

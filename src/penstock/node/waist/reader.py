@@ -167,17 +167,7 @@ class Reader:
 class _Read:
     """One read that may have to wait: for records, for a worker, for another broker."""
 
-    __slots__ = (
-        "_answered",
-        "_client",
-        "_is_gone",
-        "_is_opening",
-        "_loop",
-        "_source",
-        "_until_s",
-        "_waits",
-        "_wanted",
-    )
+    __slots__ = ("_answered", "_client", "_is_opening", "_source", "_until_s", "_waits", "_wanted")
 
     def __init__(
         self, waits: Waits, source: Source, client: Client, wanted: Wanted, answered: Answered
@@ -189,16 +179,18 @@ class _Read:
         """What is still wanted: its offset moves over records that the reader must not see."""
         self._answered = answered
         self._is_opening = False
-        self._is_gone = False
-        self._loop = asyncio.get_running_loop()
-        self._until_s = self._loop.time() + wanted.wait_ms / 1000 if wanted.wait_ms > 0 else 0.0
+        self._until_s = 0.0
+        if wanted.wait_ms > 0:
+            self._until_s = asyncio.get_running_loop().time() + wanted.wait_ms / 1000
 
     def go_on(self) -> None:
         """Read, and wait if there is nothing yet."""
         run = self._look()
         if run is None:
             return
-        wait_ms = round((self._until_s - self._loop.time()) * 1000) if self._until_s else 0
+        wait_ms = 0
+        if self._until_s:
+            wait_ms = round((self._until_s - asyncio.get_running_loop().time()) * 1000)
         if wait_ms <= 0:
             self._answered(run)
             return
@@ -230,20 +222,21 @@ class _Read:
             self._client.on_close(self._leave)
             return None
         if before < run.next_offset < run.end_offset:
-            self._loop.call_soon(self.go_on)
+            asyncio.get_running_loop().call_soon(self.go_on)
             return None
         return run
 
     def _opened(self) -> None:
         """What was decompressed or fetched is there."""
-        if not self._is_opening or self._is_gone:
+        if not self._is_opening:
             return
         self._is_opening = False
         self._client.not_on_close(self._leave)
         self.go_on()
 
     def _leave(self) -> None:
-        self._is_gone = True
+        """The client has disconnected meanwhile: it is not answered."""
+        self._is_opening = False
 
 
 def start_in(partition: Partition, when: Edge | int, isolation: Isolation) -> int:

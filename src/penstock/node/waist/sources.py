@@ -63,13 +63,11 @@ class Source(Protocol):
 class PartitionSource:
     """A partition of this node."""
 
-    __slots__ = ("_partition", "add_listener", "index", "remove_listener")
+    __slots__ = ("_partition", "index")
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self.index = partition.index
-        self.add_listener = partition.add_listener
-        self.remove_listener = partition.remove_listener
 
     @property
     def start_offset(self) -> int:
@@ -78,6 +76,13 @@ class PartitionSource:
     def read(self, wanted: Wanted, when_opened: Opened) -> Run:
         """See `Source.read`."""
         return read_here(self._partition, wanted, when_opened)
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """See `Source.add_listener`."""
+        self._partition.add_listener(listener)
+
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        self._partition.remove_listener(listener)
 
 
 def read_here(partition: Partition, wanted: Wanted, when_opened: Opened) -> Run:
