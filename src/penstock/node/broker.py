@@ -317,6 +317,7 @@ class Broker:
     def _follow(self, events: Sequence[Event]) -> Sliced[None]:
         """Apply events to the catalog, then to what depends on it."""
         removed: dict[str, None] = {}
+        are_leaders_new = False
         for event in events:
             if isinstance(event, TopicRemoved):
                 removed[self.catalog.topic_by_id(event.id).name] = None
@@ -332,6 +333,7 @@ class Broker:
                     self.subscriptions.follow_topic(topic)
                 case PartitionSaved(placed):
                     yield from self._table.place(placed)
+                    are_leaders_new = True
                 case BrokerSaved(broker):
                     if self.membership is not None and self.controller is not None:
                         self.membership.follow_registration(broker)
@@ -357,6 +359,8 @@ class Broker:
             yield 1
         if removed:
             yield from self._forget_topics(removed)
+        if are_leaders_new:
+            self.transactions.retry_markers()
 
     def _follow_gossip(self) -> None:
         if self._gossip is not None:
