@@ -6,9 +6,10 @@ offset, all records count. Offsets count once they are appended, durable or not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from penstock.core.machines.offsets.offsets import Committed
 from penstock.core.model import TopicPartition
 from penstock.node.broker import Broker
 
@@ -23,8 +24,12 @@ class Lag(NamedTuple):
 
 
 def lag_of(broker: Broker, group_id: str) -> Iterator[Lag]:
-    """The lag by partition, sorted. Raises while the group has no coordinator."""
-    committed = broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id)
+    """The lag by partition, sorted. Raises while the group has no coordinator here."""
+    return lag_behind(broker, broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id))
+
+
+def lag_behind(broker: Broker, committed: Mapping[TopicPartition, Committed]) -> Iterator[Lag]:
+    """The same for committed offsets that the coordinator of the group has told, wherever it is."""
     for topic in dict.fromkeys(place.topic for place in committed):
         for partition in broker.partitions_of(topic):
             place = TopicPartition(topic, partition.index)

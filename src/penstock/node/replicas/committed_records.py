@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.core.errors import BrokerError, CorruptBatch
 from penstock.core.log.segment import Slice
 from penstock.core.model import Isolation, Record
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.core.records.portion import take_records
+from penstock.node.replicas.damage import Damage
 from penstock.node.replicas.partition import Partition
-from penstock.node.runtime.payloads import Opened
+from penstock.node.runtime.payloads import Opened, Payload
 
 STEP_BYTES = 1 << 17
 """Bytes of the log read at a time: the reader may want only the first of many records."""
@@ -37,11 +38,27 @@ class FoundRecords(NamedTuple):
     is_opening: bool
 
 
-class _Read:
-    """One read of a partition."""
+class BatchSource(Protocol):
+    """A partition as this module reads batches of it."""
+
+    damage: Damage
+
+    def open_payload(
+        self, place: tuple[object, int], raw: memoryview, header: BatchHeader, when_opened: Opened
+    ) -> Payload | None:
+        """See `Partition.open_payload`."""
+
+
+class RecordRead:
+    """One read of a partition, here or on another broker: takes records until a limit is reached."""
 
     def __init__(
-        self, partition: Partition, offset: int, records_max: int, bytes_max: int, when_opened: Opened
+        self,
+        partition: BatchSource,
+        offset: int,
+        records_max: int,
+        bytes_max: int,
+        when_opened: Opened,
     ) -> None:
         self.partition = partition
         self.offset = offset
@@ -58,24 +75,24 @@ class _Read:
         is_full = self._is_full or self.left_bytes <= 0 or len(self.records) >= self._records_max
         return not is_full and not self.is_opening
 
-    def take(self, slice_: Slice, isolation: Isolation) -> None:
-        """Take the wanted records from a run of batches."""
+    def take(self, partition: Partition, slice_: Slice, isolation: Isolation) -> None:
+        """Take the wanted records from a run of batches of a partition that is held here."""
         content = memoryview(slice_.read())
         position = 0
         while position < len(content) and self.wants_more:
             header = decode_header(content, position)
             if header.is_control or (
-                isolation is Isolation.READ_COMMITTED and is_aborted(self.partition, header)
+                isolation is Isolation.READ_COMMITTED and is_aborted(partition, header)
             ):
                 self.offset = max(self.offset, header.next_offset)
             else:
                 raw = content[position : position + header.size]
-                self._take_batch(slice_, position, raw, header)
+                self.take_batch((slice_.file, slice_.position + position), raw, header)
             position += header.size
 
-    def _take_batch(self, slice_: Slice, position: int, raw: memoryview, header: BatchHeader) -> None:
+    def take_batch(self, place: tuple[object, int], raw: memoryview, header: BatchHeader) -> None:
+        """Take the wanted records from one batch that is stored at this place."""
         partition = self.partition
-        place = (slice_.file, slice_.position + position)
         try:
             payload = partition.open_payload(place, raw, header, self._when_opened)
         except BrokerError as error:
@@ -114,19 +131,19 @@ def read_records(
     bytes_max: int = STEP_BYTES,
 ) -> FoundRecords:
     """Visible records from an offset on; the first one even if it is larger than `bytes_max`."""
-    read = _Read(partition, offset, records_max, bytes_max, when_opened)
+    read = RecordRead(partition, offset, records_max, bytes_max, when_opened)
     scanned_bytes = 0
     while read.wants_more and scanned_bytes < SCAN_BYTES_MAX:
         before = read.offset
-        scanned_bytes += _step(read, isolation)
+        scanned_bytes += _step(partition, read, isolation)
         if read.offset == before:
             break
     return FoundRecords(read.records, read.offset, read.is_opening)
 
 
-def _step(read: _Read, isolation: Isolation) -> int:
+def _step(partition: Partition, read: RecordRead, isolation: Isolation) -> int:
     """Read one run of batches, or skip damage; returns the number of bytes scanned."""
-    partition, offset = read.partition, read.offset
+    offset = read.offset
     for step_bytes in (min(read.left_bytes, STEP_BYTES), 1):
         try:
             slice_ = partition.read(offset, step_bytes, isolation)
@@ -135,7 +152,7 @@ def _step(read: _Read, isolation: Isolation) -> int:
             continue
         if slice_ is None:
             return 0
-        read.take(slice_, isolation)
+        read.take(partition, slice_, isolation)
         return slice_.length
     next_offset = partition.log.after_damage(offset)
     read.offset = min(next_offset, max(offset, end_of(partition, isolation)))

@@ -23,7 +23,6 @@ from penstock.core.log.segment import Slice
 from penstock.core.log.transactions import Aborted
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Isolation
-from penstock.core.ports import File
 from penstock.core.records.batch import LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, decode_header
 from penstock.core.records.control import Marker, build_marker
 from penstock.core.topic_config import TopicConfig
@@ -144,7 +143,7 @@ class Partition(Replica):
             raise
 
     def open_payload(
-        self, place: tuple[File, int], raw: memoryview, header: BatchHeader, when_opened: Opened
+        self, place: tuple[object, int], raw: memoryview, header: BatchHeader, when_opened: Opened
     ) -> Payload | None:
         """The decompressed records of the batch at `place`; None while a worker decompresses it, then `when_opened` is
         called."""

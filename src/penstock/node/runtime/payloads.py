@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, TooLarge
 from penstock.core.limits import BATCH_HEADER_BYTES, LOOP_COMPRESSED_BYTES_MAX, LOOP_DECOMPRESSED_BYTES_MAX
-from penstock.core.ports import File
 from penstock.core.records.batch import BatchHeader, Buffer
 from penstock.core.records.compression import decompress, stored_decompressed_bytes_max
 from penstock.node.runtime.workers import Workers
@@ -25,7 +24,8 @@ CACHE_BYTES_MAX = 64 * 2**20
 CACHE_COUNT_MAX = 256
 
 Opened = Callable[[], None]
-_Key = tuple[File, int]
+_Key = tuple[object, int]
+"""What a batch is stored in (a file, a response of another broker), and its position there."""
 
 
 class Payload(NamedTuple):

@@ -208,7 +208,10 @@ class GroupVerbs:
     async def lag(self, session: Session, group_id: str) -> Iterator[Lag]:
         """The lag of a group by partition."""
         group = await self._settled(session, group_id)
-        found = lag_of(self._broker, group.id)
+        return self.visible_lag(session, lag_of(self._broker, group.id))
+
+    def visible_lag(self, session: Session, found: Iterator[Lag]) -> Iterator[Lag]:
+        """The lag in the topics that the caller may describe."""
         if self._authorization.authorizer is None:
             return found
         return (
