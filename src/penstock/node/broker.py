@@ -26,7 +26,8 @@ from penstock.core.machines.catalog.events import (
     TopicRemoved,
     TopicSaved,
 )
-from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.values import GOSSIP_LISTENER
 from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.model import Address, Storage
 from penstock.core.resource_config import ResourceKind
@@ -59,11 +60,13 @@ if TYPE_CHECKING:
     from penstock.node.cluster_parts import LastRun
     from penstock.node.coordinators.remote_sources import RemoteSources
     from penstock.node.coordinators.transaction_links import TransactionLinks
+    from penstock.node.peers.gossip import GossipHost
+    from penstock.node.peers.gossip_member import GossipMember
     from penstock.node.peers.links import PeerLinks
 
 logger = logging.getLogger("penstock.broker")
 
-OWN_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY, *checkpoint.FILE_NAMES)
+OWN_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY, *checkpoint.FILE_NAMES, "gossip.json")
 """Files and directories that a node creates in its data directory."""
 ADOPTED_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY)
 """Those that are data: they must not exist without an identity."""
@@ -86,9 +89,7 @@ class Broker:
         self.identity = identity
         self.started_ms = runtime.clock.now_ms()
         self.catalog = Catalog(inherited_group_settings(settings), initial_features(settings))
-        self.creation = TopicCreation(
-            settings.default_partitions, identity.node_id, runtime.clock, runtime.rng
-        )
+        self.creation = TopicCreation(settings.default_partitions, identity.node_id, runtime.clock)
         self.catalog_version = 0
         """Incremented whenever topics or their leaders change, so that doors can cache what they derive from them."""
         self._recovery_points = recovery_points
@@ -107,6 +108,9 @@ class Broker:
         self.links: PeerLinks | None = None
         """Connections to the other brokers of the cluster."""
         self.transaction_links: TransactionLinks | None = None
+        self.listeners: Mapping[str, Address] = {}
+        """The advertised addresses of the doors, once they are bound."""
+        self._gossip: GossipMember | None = None
         self.membership: ClusterMembership | None = None
         self.controller: Controller | None = None
         if shared is not None and last_run is not None:
@@ -187,11 +191,23 @@ class Broker:
         return catalog.decide_adopt_topic_defaults(configured, is_shared=self._shared is not None)
 
     async def join(self, listeners: Mapping[str, Address]) -> None:
-        """Take part in the cluster under these addresses; returns once this broker is active. Nothing to do for a
-        single broker."""
+        """Take part in the cluster under these addresses; returns once this broker is active. A single broker only
+        remembers them. An address of gossip asks for it."""
+        self.listeners = {name: one for name, one in listeners.items() if name != GOSSIP_LISTENER}
         if self.membership is not None and self.controller is not None:
-            await self.membership.join(listeners)
+            from penstock.node.cluster_parts import bind_gossip
+
+            self._gossip = await bind_gossip(self, listeners)
+            own = {} if self._gossip is None else {GOSSIP_LISTENER: self._gossip.address}
+            await self.membership.join({**self.listeners, **own})
             self.controller.start()
+            if self._gossip is not None:
+                await self._gossip.start()
+
+    @property
+    def gossip(self) -> GossipHost | None:
+        """What this broker hears of the others: hints. None without a cluster, and if gossip is off."""
+        return None if self._gossip is None else self._gossip.host
 
     def _set_active(self, is_active: bool) -> None:
         self._table.set_active(is_active=is_active)
@@ -206,6 +222,8 @@ class Broker:
     async def stop(self) -> bool:
         """Flush everything, save the recovery points and the clean-shutdown marker; False if the shutdown is not
         clean."""
+        if self._gossip is not None:
+            await self._gossip.stop()
         await self.subscriptions.stop()
         await self.transactions.stop()
         await self.group_coordinator.stop()
@@ -273,9 +291,22 @@ class Broker:
         return self._metadata.is_online and (self.membership is None or self.membership.is_active)
 
     @property
+    def unready_reason(self) -> str:
+        """Why this broker is not ready for clients, as a sentence; empty if it is."""
+        failure = self._metadata.failure
+        if failure is not None:
+            return f"the metadata log is offline: {failure}"
+        return "" if self.membership is None else self.membership.inactive_reason
+
+    @property
     def metadata_end(self) -> int:
         """Index after the last metadata event that was applied here; every change increases it."""
         return self._metadata.index
+
+    @property
+    def metadata_lag(self) -> int | None:
+        """Events that this broker knows to be in the shared metadata log and has not applied yet; None without one."""
+        return None if self._shared is None else max(0, self._shared.seen_index - self._metadata.index)
 
     @property
     def metadata_epoch(self) -> int:
@@ -301,6 +332,7 @@ class Broker:
         for event in events:
             if isinstance(event, TopicRemoved):
                 removed[self.catalog.topic_by_id(event.id).name] = None
+            ids_upto = self.catalog.producer_ids_upto
             self.catalog.apply(event)
             self.catalog_version += 1
             match event:
@@ -318,11 +350,15 @@ class Broker:
                         self.controller.wake()
                     if self.links is not None:
                         self.links.refresh()
+                    self._follow_gossip()
+                case BrokerRemoved():
+                    self._follow_gossip()
                 case BrokerConfigSaved() | TopicDefaultsSaved():
                     for topic in self.catalog.topics:
                         yield from self._table.open_topic(topic)
                 case ProducerIdsReserved(upto, owner):
-                    if owner == self.identity.node_id:
+                    # A snapshot names the last block again, of which ids were given out.
+                    if owner == self.identity.node_id and upto > ids_upto:
                         self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
                 case ResourceConfigSaved(ResourceKind.GROUP, name):
                     self.group_coordinator.groups.configure(name)
@@ -333,6 +369,10 @@ class Broker:
             yield 1
         if removed:
             yield from self._forget_topics(removed)
+
+    def _follow_gossip(self) -> None:
+        if self._gossip is not None:
+            self._gossip.follow_brokers()
 
     def _open_topic(self, topic: Topic) -> Sliced[None]:
         if topic.name in self._shard_hosts:
@@ -355,7 +395,8 @@ class Broker:
 
     async def create_topic(self, new: NewTopic) -> None:
         """Create a topic; returns once it is durable."""
-        await self.change(lambda catalog: self.creation.decide(catalog, new))
+        topic_id = self.new_topic_id()
+        await self.change(lambda catalog: self.creation.decide(catalog, new, topic_id))
 
     async def auto_create_topic(self, name: str) -> None:
         """Create a topic on demand, with default settings."""
@@ -370,9 +411,10 @@ class Broker:
     ) -> None:
         """Create a topic that the broker itself writes to, if it is missing."""
         new = NewTopic(name, partition_count, overrides, is_internal=is_internal)
+        topic_id = self.new_topic_id()
 
         def decide(catalog: Catalog) -> Sequence[Event]:
-            return () if catalog.find(name) is not None else self.creation.decide(catalog, new)
+            return () if catalog.find(name) is not None else self.creation.decide(catalog, new, topic_id)
 
         await self.change(decide)
         if not self._table.is_open(name):
@@ -441,8 +483,12 @@ async def _start(
     if shared is not None:
         from penstock.node.cluster_parts import LastRun
 
-        complete_epoch = checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean)
-        last_run = LastRun(complete_epoch, has_directory=not is_new or settings.storage is Storage.MEMORY)
+        registration = checkpoint.load_registration(files)
+        last_run = LastRun(
+            registration.complete_epoch(runtime.boot_id, was_clean=was_clean),
+            has_directory=not is_new or settings.storage is Storage.MEMORY,
+            session=registration.session,
+        )
     broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()
     return broker

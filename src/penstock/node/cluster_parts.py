@@ -4,23 +4,30 @@ without them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.core.gossip.peer import CONTROLLER
 from penstock.core.limits import LINK_KEY_BYTES
 from penstock.core.machines.catalog.catalog import Catalog
-from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_BROKER_EPOCH
-from penstock.node.checkpoint import Identity, save_registration
+from penstock.core.machines.cluster.values import GOSSIP_LISTENER, KAFKA_LISTENER, NO_BROKER_EPOCH
+from penstock.core.model import Address
+from penstock.core.version import __version__
+from penstock.node.checkpoint import Identity, Registration, save_registration
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership, MemberProfile
 from penstock.node.cluster.metadata_log import SharedMetadataLog
 from penstock.node.coordinators.remote_sources import RemoteSources
 from penstock.node.coordinators.transaction_links import TransactionLinks
+from penstock.node.peers.gossip_member import GossipMember
 from penstock.node.peers.link_opening import LinkPeer
 from penstock.node.peers.links import PeerLinks
 from penstock.node.replicas.partition_table import PartitionTable
 from penstock.node.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
 
 INCARNATION_BYTES = 16
 
@@ -32,6 +39,8 @@ class LastRun(NamedTuple):
     """Its broker epoch, if none of its records can be missing."""
     has_directory: bool = True
     """Whether there is a directory, or none is needed."""
+    session: int = 0
+    """The number of its session."""
 
 
 def make_links(runtime: Runtime, identity: Identity, catalog: Catalog) -> tuple[PeerLinks, TransactionLinks]:
@@ -80,9 +89,36 @@ def make_member(
     )
     profile.previous_epoch = last_run.complete_epoch
     profile.has_directory = last_run.has_directory
+    profile.previous_session = last_run.session
 
-    def save_epoch(epoch: int) -> None:
-        save_registration(runtime.files, epoch, runtime.boot_id)
+    def save(epoch: int, session: int) -> None:
+        save_registration(runtime.files, Registration(epoch, session, runtime.boot_id))
 
-    membership = ClusterMembership(shared, host, catalog, profile, set_active, save_epoch)
+    membership = ClusterMembership(shared, host, catalog, profile, set_active, save)
     return membership, Controller(shared, host, catalog, identity.node_id)
+
+
+async def bind_gossip(broker: Broker, listeners: Mapping[str, Address]) -> GossipMember | None:
+    """The gossip of a broker, with its port bound: it tells the addresses of the doors, and the load. None if gossip
+    is off or not possible."""
+    advertised = listeners.get(GOSSIP_LISTENER)
+    if advertised is None:
+        return None
+
+    def addresses() -> dict[str, str]:
+        return {name: str(address) for name, address in broker.listeners.items()}
+
+    def load() -> dict[str, str]:
+        said = {
+            "version": __version__,
+            "leaders": str(sum(one.is_leader for one in broker.partitions())),
+            "connections": str(sum(door.connections for door in broker.runtime.meters.doors.values())),
+        }
+        return {**said, CONTROLLER: str(broker.metadata_epoch)} if broker.is_controller else said
+
+    identity, catalog = broker.identity, broker.catalog
+    member = GossipMember(
+        broker.runtime, identity.node_id, identity.cluster_id, catalog.cluster, addresses, load
+    )
+    bind = Address(broker.settings.host, broker.settings.port or advertised.port)
+    return member if await member.bind(bind, advertised) else None

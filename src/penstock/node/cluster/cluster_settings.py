@@ -61,3 +61,10 @@ class ClusterSettings:
         aliases=("cluster.session_timeout",),
         kafka="broker.session.timeout.ms",
     )
+    gossip: bool = define_setting(
+        SettingKind.SWITCH,
+        "cluster",
+        True,
+        "Exchange liveness, addresses and load with the other brokers, in UDP packets on the port number of the Kafka"
+        " door. A hint for people and tools: nothing depends on it.",
+    )

@@ -64,13 +64,15 @@ class MemberProfile:
         self.listeners: Mapping[str, Address] = {}
         self.previous_epoch = NO_BROKER_EPOCH
         """The broker epoch of the last run, if no record of that run can be missing."""
+        self.previous_session = 0
+        """The number of the session of the last run in the same data directory."""
         self.leader_epoch = 0
         """The highest leader epoch in its logs."""
 
 
 class ClusterMembership:
-    """The membership of this broker. `set_active` tells whether it takes part; `save_epoch` stores the broker epoch
-    before it is used."""
+    """The membership of this broker. `set_active` tells whether it takes part; `save` stores broker epoch and session
+    number before they are used."""
 
     def __init__(
         self,
@@ -79,14 +81,14 @@ class ClusterMembership:
         catalog: Catalog,
         profile: MemberProfile,
         set_active: Callable[[bool], None],
-        save_epoch: Callable[[int], None],
+        save: Callable[[int, int], None],
     ) -> None:
         self._log = log
         self._host = host
         self._catalog = catalog
         self._profile = profile
         self._set_active = set_active
-        self._save_epoch = save_epoch
+        self._save = save
         self._session: BrokerSession | None = None
         self._is_active = False
         self._fenced = asyncio.Event()
@@ -100,9 +102,22 @@ class ClusterMembership:
         return self._is_active and not self._catalog.cluster.is_fenced(self._profile.broker_id)
 
     @property
+    def inactive_reason(self) -> str:
+        """Why this broker does not take part, as a sentence; empty if it does."""
+        if not self._is_active:
+            return "this broker has not joined its cluster"
+        if self._catalog.cluster.is_fenced(self._profile.broker_id):
+            return "this broker is fenced: the others count it as failed until it has joined again"
+        return ""
+
+    @property
     def has_session(self) -> bool:
         """Whether the store knows that this broker is alive. Without a session it will be fenced."""
         return self._session is not None and self._session.is_alive
+
+    @property
+    def _is_well(self) -> bool:
+        return self.has_session and self.is_active
 
     # -- join
 
@@ -127,10 +142,14 @@ class ClusterMembership:
             try:
                 async with asyncio.timeout(SESSION_WAIT_S_MAX):
                     async for live in self._log.follow_sessions():
-                        if all(one.name != name for one in live):
+                        held = next((one for one in live if one.name == name), None)
+                        if held is None:
                             opened = await self._log.session(name, broker_id)
                             if not isinstance(opened, Conflict):
                                 break
+                        elif held.number == self._profile.previous_session:
+                            # Its holder had locked the directory that this process has locked now: it is dead.
+                            await self._log.end_session(held)
             except TimeoutError:
                 pass
         if isinstance(opened, Conflict):
@@ -143,11 +162,8 @@ class ClusterMembership:
     async def _enter(self, session: BrokerSession) -> None:
         """Register under this session and be unfenced. May be repeated."""
         await self._host.change(lambda catalog: self._register(catalog, session.live.number))
-        epoch, broker_id = self._own(self._catalog).epoch, self._profile.broker_id
-        if epoch != self.epoch:
-            self._save_epoch(epoch)
-            self.epoch = epoch
-        self._fenced.clear()
+        self.epoch, broker_id = self._own(self._catalog).epoch, self._profile.broker_id
+        self._save(self.epoch, session.live.number)
         await self._host.change(lambda catalog: decide_unfence(catalog.cluster, broker_id, self.epoch))
         if not self._is_active:
             self._is_active = True
@@ -194,7 +210,7 @@ class ClusterMembership:
 
     def follow_registration(self, broker: BrokerRegistration) -> None:
         """A registration was applied to the catalog."""
-        if broker.broker_id == self._profile.broker_id and broker.is_fenced and self._is_active:
+        if broker.broker_id == self._profile.broker_id and broker.is_fenced:
             self._fenced.set()
 
     async def _stay(self) -> None:
@@ -203,7 +219,10 @@ class ClusterMembership:
         while True:
             assert self._session is not None
             await self._interrupted(self._session)
-            await self._join_again()
+            # What is true is in the catalog. A fence that is undone by the time it is looked at leaves nothing to do.
+            self._fenced.clear()
+            if not self._is_well:
+                await self._join_again()
 
     async def _interrupted(self, session: BrokerSession) -> None:
         waits = [asyncio.ensure_future(session.ended()), asyncio.ensure_future(self._fenced.wait())]
@@ -221,7 +240,7 @@ class ClusterMembership:
                 "the session of this broker has ended: others will fence it if it cannot open a new one soon"
             )
         pause_s = RETRY_S_MIN
-        while not (self.has_session and self.is_active):
+        while not self._is_well:
             try:
                 if self._session is None or not self._session.is_alive:
                     self._session = await self._open_session()

@@ -26,6 +26,7 @@ from penstock.node.waist.topics import TopicVerbs
 from penstock.node.waist.transactions import TransactionVerbs
 
 if TYPE_CHECKING:
+    from penstock.node.waist.overview import OverviewVerbs
     from penstock.node.waist.publisher import Publisher
     from penstock.node.waist.reader import Reader
 
@@ -66,6 +67,12 @@ class Waist:
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)
         self.topics = TopicVerbs(broker, authorization, routes)
         self.transactions = TransactionVerbs(broker, authorization, routes, self.committed)
+
+    def overview(self) -> OverviewVerbs:
+        """Create the verbs that describe the cluster: few doors need them."""
+        from penstock.node.waist.overview import OverviewVerbs
+
+        return OverviewVerbs(self._broker, self.authorization, self.cluster, self.topics)
 
     def publisher(self) -> Publisher:
         """Create the door's publisher of single records."""
