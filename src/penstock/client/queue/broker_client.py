@@ -16,7 +16,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -301,9 +303,10 @@ class BrokerClient(QueueMember[Handler]):
             if subscribed is not None:
                 line.forget(name)
                 request = subscribe_request(name, subscribed.window)
-                line.ask(request).add_done_callback(lambda done, name=name: self._rejoined(name, done.result()))
+                line.ask(request).add_done_callback(partial(self._rejoined, name))
 
-    def _rejoined(self, name: str, outcome: QueueResponse | ClientError) -> None:
+    def _rejoined(self, name: str, done: Future[QueueResponse | ClientError]) -> None:
+        outcome = done.result()
         if isinstance(outcome, ClientError):
             self._ended(name, outcome)
         else:

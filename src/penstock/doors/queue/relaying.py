@@ -7,6 +7,7 @@ sends no farewell.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.core.errors import NotCoordinator
@@ -46,8 +47,11 @@ class Relaying:
     def serve(self, connection: Connection, handshake: PeerHandshake) -> None:
         """Another broker relays a client to this one."""
         self._served[connection] = handshake
-        connection.on_close(lambda: self._served.pop(connection, None) and None)
+        connection.on_close(partial(self._unserve, connection))
         self._sweep_later()
+
+    def _unserve(self, connection: Connection) -> None:
+        self._served.pop(connection, None)
 
     def _sweep_later(self) -> None:
         if self._timer is None:

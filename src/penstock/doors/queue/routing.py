@@ -53,8 +53,10 @@ class RoutedCaller(Protocol):
     """The conversation that a request belongs to."""
 
     membership: Membership
-    peer_id: int | None
-    """The broker that relays the client; None for a client of this broker."""
+
+    @property
+    def peer_id(self) -> int | None:
+        """The broker that relays the client; None for a client of this broker."""
 
     @property
     def session(self) -> Session: ...

@@ -7,7 +7,7 @@ client id, so that the coordinator checks permissions and describes members as i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from penstock.core.errors import BrokerError, TimedOut, UnknownGroup
 from penstock.core.machines.consumer_group.group import HeartbeatAnswer, MemberHeartbeat
@@ -17,7 +17,10 @@ from penstock.core.session import Session
 from penstock.node.peers.links import PeerLinks
 from penstock.wire.kafka import (
     ApiKey,
-    KafkaMessage,
+    Buffer,
+    KafkaRequest,
+    ResponseT,
+    api_key_of,
     decode_response,
     encode_request,
     error_name,
@@ -50,8 +53,9 @@ class GroupCoordinatorCall(NamedTuple):
     session: Session
     client_id: str | None
 
-    async def ask(self, api_key: ApiKey, request: KafkaMessage) -> Any:
+    async def ask(self, request: KafkaRequest[ResponseT]) -> ResponseT:
         """The coordinator's response. Raises what the link or the envelope failed with."""
+        api_key = api_key_of(type(request))
         version = VERSIONS[api_key]
         envelope = messages.EnvelopeRequest(
             request_data=encode_request(api_key, version, 0, self.client_id, request)[SIZE_BYTES:],
@@ -61,7 +65,7 @@ class GroupCoordinatorCall(NamedTuple):
         response = await self.links.call(self.broker_id, envelope, timeout_ms=CALL_MS_MAX)
         if response.error_code:
             raise self.error(response.error_code)
-        return decode_response(api_key, version, bytes(response.response_data or b""))[1]
+        return cast(ResponseT, decode_response(api_key, version, bytes(_buffer(response.response_data)))[1])
 
     def error(self, code: int, message: str | None = None) -> BrokerError:
         """The error that the coordinator answered, in its own words if it sent any."""
@@ -73,7 +77,6 @@ async def send_heartbeat(call: GroupCoordinatorCall, group_id: str, beat: Member
     request = messages.ConsumerGroupHeartbeatRequest
     owned = beat.owned
     response = await call.ask(
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
         request(
             group_id=group_id,
             member_id=beat.member_id,
@@ -100,7 +103,10 @@ async def send_heartbeat(call: GroupCoordinatorCall, group_id: str, beat: Member
             bytes(one.topic_id): frozenset(one.partitions) for one in response.assignment.topic_partitions
         }
     return HeartbeatAnswer(
-        response.member_id, response.member_epoch, response.heartbeat_interval_ms, assignment
+        response.member_id or beat.member_id,
+        response.member_epoch,
+        response.heartbeat_interval_ms,
+        assignment,
     )
 
 
@@ -125,7 +131,6 @@ async def send_commit(
             )
         )
     response = await call.ask(
-        ApiKey.OFFSET_COMMIT,
         request(
             group_id=group_id,
             generation_id_or_member_epoch=member_epoch,
@@ -169,7 +174,7 @@ async def fetch_committed(
             for name, indexes in topics.items()
         ],
     )
-    response = await call.ask(ApiKey.OFFSET_FETCH, request(groups=[group], require_stable=False))
+    response = await call.ask(request(groups=[group], require_stable=False))
     (answer,) = response.groups
     if answer.error_code:
         raise call.error(answer.error_code)
@@ -194,16 +199,14 @@ async def describe_group(
     messages.ConsumerGroupDescribeResponse.DescribedGroup | messages.DescribeGroupsResponse.DescribedGroup
 ):
     """A group of either kind, as Kafka describes it. Raises UnknownGroup."""
-    response = await call.ask(
-        ApiKey.CONSUMER_GROUP_DESCRIBE, messages.ConsumerGroupDescribeRequest(group_ids=[group_id])
-    )
-    (consumer,) = response.groups
+    described = await call.ask(messages.ConsumerGroupDescribeRequest(group_ids=[group_id]))
+    (consumer,) = described.groups
     if not consumer.error_code:
         return consumer
     error = call.error(consumer.error_code, consumer.error_message)
     if not isinstance(error, UnknownGroup):
         raise error
-    response = await call.ask(ApiKey.DESCRIBE_GROUPS, messages.DescribeGroupsRequest(groups=[group_id]))
+    response = await call.ask(messages.DescribeGroupsRequest(groups=[group_id]))
     (classic,) = response.groups
     if classic.error_code:
         raise call.error(classic.error_code)
@@ -211,3 +214,9 @@ async def describe_group(
         raise UnknownGroup(f"there is no group {group_id!r}")
     return classic
 
+
+
+def _buffer(data: object) -> Buffer:
+    """Decoded bytes are slices of the frame."""
+    assert data is None or isinstance(data, bytes | bytearray | memoryview)
+    return data or b""

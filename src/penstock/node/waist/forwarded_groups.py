@@ -141,7 +141,8 @@ class ForwardedGroupVerbs:
                 session, group_id, Committer(), wanted, reply.set_result, require_stable=False
             )
             await self._broker.runtime.slices.run(steps)
-            return await _settled(reply)
+            found: Found = await _settled(reply)
+            return found
 
         async def there(call: GroupCoordinatorCall) -> Found:
             from penstock.node.peers.group_calls import fetch_committed
