@@ -53,10 +53,13 @@ KNOWN: Mapping[MessageType, frozenset[str]] = {
     MessageType.LIST_SUBSCRIPTIONS: _ALWAYS,
     MessageType.DESCRIBE_SUBSCRIPTION: _ALWAYS | {SUBSCRIPTION},
     MessageType.REDRIVE: _ALWAYS | {SUBSCRIPTION, COUNT},
+}
+"""The properties that each request of a client accepts. DATA is missing: only the broker sends it."""
+
+_KNOWN_BETWEEN_BROKERS: Mapping[MessageType, frozenset[str]] = {
     MessageType.LINK: _ALWAYS | {PRINCIPAL, ADDRESS},
     MessageType.LOST: frozenset(),
 }
-"""The properties that each request accepts. DATA is missing: only the broker sends it."""
 
 _WITH_BODY = frozenset({MessageType.PUBLISH, MessageType.LINK})
 
@@ -105,7 +108,7 @@ def _chars(one: tuple[str, str]) -> int:
 
 
 def _read(kind: MessageType, properties: Properties) -> RequestProperties:
-    known = KNOWN.get(kind)
+    known = KNOWN.get(kind, _KNOWN_BETWEEN_BROKERS.get(kind))
     if known is None:
         raise InvalidRequest(f"{kind.name} is sent by the broker only")
     values: dict[str, str] = {}

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
+
 from cluster_doors import DoorNodes, behind_doors
 from cluster_nodes import until
 from penstock.core.machines.subscriptions.subscription import Outcome
@@ -137,10 +139,11 @@ def test_a_killed_leader_stalls_its_partitions_only_and_loses_nothing() -> None:
     behind_doors(play)
 
 
-def test_dead_letters_are_written_once_though_their_broker_is_killed() -> None:
+@pytest.mark.parametrize("seed", range(8))
+def test_dead_letters_are_written_once_though_their_broker_is_killed(seed: int) -> None:
+    written: list[int] = []
+
     async def play(nodes: DoorNodes) -> None:
-        for home in (1, 2, 3):
-            await nodes.brokers[home].own_topic("probe", 1, {}, False)
         await nodes.create(1, "t.dlq", 1)
         await nodes.converged()
         letters_at = leader_of(nodes, "t.dlq")
@@ -151,7 +154,8 @@ def test_dead_letters_are_written_once_though_their_broker_is_killed() -> None:
         await until(lambda: len(member.given) == len(sent))
         for message in list(member.given):
             member.say(message, Outcome.REJECT)
-        await asyncio.sleep(0.02)
+        await until(lambda: len(letters_of(nodes)) > seed)
+        written.append(len(letters_of(nodes)))
         nodes.kill(letters_at)
         nodes.expire(letters_at)
         await asyncio.sleep(3)
@@ -167,7 +171,8 @@ def test_dead_letters_are_written_once_though_their_broker_is_killed() -> None:
         assert sorted(one.record.value or b"" for one in again) == sorted(sent)
         assert await nodes.spawn(f"node-{home}", broker.subscriptions.redrive(live.name)) == 0
 
-    behind_doors(play)
+    behind_doors(play, seed=seed)
+    assert written[0] < 2 * PARTITIONS, "it was not killed in the middle"
 
 
 def test_a_subscription_can_start_at_the_end_of_partitions_elsewhere() -> None:
