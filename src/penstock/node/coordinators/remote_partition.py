@@ -165,8 +165,7 @@ class RemotePartition:
             return FoundRecords([], offset, True)
         found = self._take(chunk, offset, bytes_max, when_opened, records_max)
         if not found.is_opening:
-            # Used once: whoever looks for a record in the rest of a chunk would take it for deleted.
-            self._again = None
+            self._again = None  # returned messages are scattered: the rest is seldom needed
         return found
 
     async def read_opened(self, offset: int, bytes_max: int, records_max: int = RECORDS_MAX) -> FoundRecords:

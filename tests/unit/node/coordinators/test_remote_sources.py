@@ -94,8 +94,63 @@ def test_a_returned_message_of_another_broker_is_read_again() -> None:
         again = member.given[len(sent) :]
         assert sorted(one.record.value or b"" for one in again) == sorted(sent)
         assert {one.number for one in again} == {2}
+        for message in again:
+            member.say(message, Outcome.RELEASE)
+        await until(lambda: len(member.given) == 3 * len(sent))
+        assert {one.number for one in member.given[2 * len(sent) :]} == {3}
 
     behind_doors(play)
+
+
+def test_a_partition_that_is_led_elsewhere_for_a_while_is_read_from_there_and_then_here_again() -> None:
+    async def play(nodes: DoorNodes) -> None:
+        broker, live = await spread(nodes, 2)
+        index = next(one.partition for one in nodes.placed(2, "t") if one.leader == 2)
+        partition, feed = broker.partition("t", index), live.feeds[index]
+        member = await join(nodes, 2, live, "one")
+        await nodes.spawn("node-2", publish(broker, b"a", partition=index))
+        await until(lambda: len(member.given) == 1)
+
+        async def resign() -> None:
+            partition.follow(partition.leader_epoch)
+            broker.subscriptions.follow_role(partition)
+            assert feed.partition is not partition
+
+        async def lead() -> None:
+            partition.lead(partition.leader_epoch)
+            broker.subscriptions.follow_role(partition)
+            assert feed.partition is partition
+
+        await nodes.spawn("node-2", resign())
+        member.say(member.given[0], Outcome.RELEASE)
+        await asyncio.sleep(2)
+        assert len(member.given) == 1, "nobody leads the partition: its messages are neither read nor lost"
+        await nodes.spawn("node-2", lead())
+        await until(lambda: len(member.given) == 2)
+        await nodes.spawn("node-2", publish(broker, b"b", partition=index))
+        await until(lambda: len(member.given) == 3)
+        assert [(one.record.value, one.number) for one in member.given] == [(b"a", 1), (b"a", 2), (b"b", 1)]
+
+    behind_doors(play)
+
+
+def test_new_partitions_are_followed_wherever_they_are_placed() -> None:
+    async def play(nodes: DoorNodes) -> None:
+        broker, live = await spread(nodes, 2)
+        member = await join(nodes, 2, live, "one")
+        more = 2 * PARTITIONS
+        await nodes.spawn("node-1", broker_adds(nodes.brokers[1], more))
+        await nodes.converged()
+        sent = await publish_everywhere(nodes, "a")
+        assert len(sent) == more
+        await until(lambda: len(member.given) == more)
+        assert sorted(one.record.value or b"" for one in member.given) == sorted(sent)
+
+    behind_doors(play)
+
+
+async def broker_adds(broker: Broker, total: int) -> None:
+    await broker.change(lambda catalog: broker.creation.decide_growth(catalog, "t", total, None))
 
 
 def test_a_small_window_bounds_what_is_fetched_ahead_and_nothing_is_lost() -> None:
