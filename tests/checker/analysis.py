@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from checker.commits import find_commit_anomalies
 from checker.cycles import find_cycles
 from checker.findings import Findings, allowed_kinds
 from checker.history import DATA, INFO, OK, SUBSCRIBE, Event, Op, operations
@@ -50,6 +51,7 @@ def analyse(events: list[Event], *, ww_edges: bool = False) -> Verdict:
     found = Findings()
     find_value_anomalies(versions, found)
     find_order_anomalies(ops, versions, found)
+    find_commit_anomalies(events, ops, versions, found)
     find_cycles(versions, found, ww_edges=ww_edges)
     subscribes = any(op.f == SUBSCRIBE for op in ops)
     return Verdict(

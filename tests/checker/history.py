@@ -6,7 +6,7 @@
 t{k div 2}.
 A micro-operation is ["send", k, v], completed ["send", k, [offset or null, v]], or ["poll"], completed
 ["poll", {k: [[offset, v], …]}]. `assign` and `subscribe` carry their keys, and `from_beginning` if they seek there.
-Processes below zero are the nemesis: they are kept for the reader and take no part in the analysis.
+Processes below zero are the nemesis and notes: they are not operations.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ TYPES = (INVOKE, OK, INFO, FAIL)
 SEND, POLL, TXN, ASSIGN, SUBSCRIBE, CRASH = "send", "poll", "txn", "assign", "subscribe", "crash"
 DATA = frozenset((SEND, POLL, TXN))
 DEBUG = "debug-topic-partitions"
+INTENT, COMMITTED = "intent", "committed"
+"""Notes about offsets: [process, {key: [first offset read, offset to commit]}] before a worker commits them, and
+{key: offset} as a group has them at the end, below zero if it has none."""
 NEMESIS = -1
 PARTITIONS_PER_TOPIC = 2
 

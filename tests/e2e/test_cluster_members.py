@@ -26,7 +26,9 @@ class Readers:
         self.handled: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._clients = [
-            BrokerClient(port=cluster.broker(node_id).queue_port, client_id=f"reader-{node_id}", request_timeout_s=60)
+            BrokerClient(
+                port=cluster.broker(node_id).queue_port, client_id=f"reader-{node_id}", request_timeout_s=60
+            )
             for node_id in brokers
         ]
         for client in self._clients:

@@ -121,8 +121,9 @@ def test_without_http_doors_kafka_calls_answer_and_gossip_cannot(tmp_path: Path)
 
 def test_a_taken_gossip_port_does_not_stop_a_broker(tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        taken.bind(("127.0.0.1", port))
         with running_cluster(1, tmp_path, port=port) as cluster:
             broker = cluster.broker(1)
             assert get(broker, "/readyz")[0] == 200

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.cluster_scene import scene_of
-from sim.loop import Order, SimLoop, run
+from sim.cluster_scene import scene_of, simulate
+from sim.loop import Order, SimLoop
 
 TESTS = Path(__file__).parents[1]
 SEEDS, CHUNK = range(300), 50
@@ -24,7 +24,7 @@ def test_no_promise_is_broken_and_everything_comes_back(first: int) -> None:
     faults: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     for seed in range(first, first + CHUNK):
-        scene = run(seed, scene_of(), is_traced=False)
+        scene = simulate(seed)
         faults += scene.faults.counts
         numbers += scene.numbers()
     assert len(faults) == KINDS
@@ -34,7 +34,7 @@ def test_no_promise_is_broken_and_everything_comes_back(first: int) -> None:
 
 def test_no_promise_rests_on_the_order_of_callbacks() -> None:
     for seed in range(1_000, 1_010):
-        run(seed, scene_of(), order=Order.ANY, is_traced=False)
+        simulate(seed, order=Order.ANY)
 
 
 def digest_of(seed: int) -> str:

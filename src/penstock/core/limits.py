@@ -92,6 +92,9 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 PRODUCER_BATCHES_REMEMBERED = 5
 """Batches remembered per producer, to recognise duplicates of batches in flight."""
 
+PRODUCERS_EXPECTED_MAX = 10_000
+"""While the disk is full, the first batch of a producer is remembered as long as a partition knows fewer producers."""
+
 PRODUCER_IDS_BLOCK = 1_000
 """Producer ids are reserved in blocks, so that allocating one does not need a flush."""
 

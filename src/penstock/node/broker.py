@@ -195,9 +195,9 @@ class Broker:
         remembers them. An address of gossip asks for it."""
         self.listeners = {name: one for name, one in listeners.items() if name != GOSSIP_LISTENER}
         if self.membership is not None and self.controller is not None:
-            from penstock.node.cluster_parts import bind_gossip
+            from penstock.node.cluster_parts import open_gossip
 
-            self._gossip = await bind_gossip(self, listeners)
+            self._gossip = await open_gossip(self, listeners)
             own = {} if self._gossip is None else {GOSSIP_LISTENER: self._gossip.address}
             await self.membership.join({**self.listeners, **own})
             self.controller.start()

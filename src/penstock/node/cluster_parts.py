@@ -5,7 +5,7 @@ without them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.core.gossip.peer import CONTROLLER
 from penstock.core.limits import LINK_KEY_BYTES
@@ -23,11 +23,10 @@ from penstock.node.coordinators.transaction_links import TransactionLinks
 from penstock.node.peers.gossip_member import GossipMember
 from penstock.node.peers.link_opening import LinkPeer
 from penstock.node.peers.links import PeerLinks
+from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
 from penstock.node.runtime.runtime import Runtime
-
-if TYPE_CHECKING:
-    from penstock.node.broker import Broker
+from penstock.node.settings import Settings
 
 INCARNATION_BYTES = 16
 
@@ -98,7 +97,24 @@ def make_member(
     return membership, Controller(shared, host, catalog, identity.node_id)
 
 
-async def bind_gossip(broker: Broker, listeners: Mapping[str, Address]) -> GossipMember | None:
+class GossipSubject(Protocol):
+    """The broker that gossip speaks of."""
+
+    settings: Settings
+    runtime: Runtime
+    identity: Identity
+    catalog: Catalog
+    listeners: Mapping[str, Address]
+    partitions: Callable[[], list[Partition]]
+
+    @property
+    def is_controller(self) -> bool: ...
+
+    @property
+    def metadata_epoch(self) -> int: ...
+
+
+async def open_gossip(broker: GossipSubject, listeners: Mapping[str, Address]) -> GossipMember | None:
     """The gossip of a broker, with its port bound: it tells the addresses of the doors, and the load. None if gossip
     is off or not possible."""
     advertised = listeners.get(GOSSIP_LISTENER)

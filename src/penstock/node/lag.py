@@ -25,7 +25,9 @@ class Lag(NamedTuple):
 
 def lag_of(broker: Broker, group_id: str) -> Iterator[Lag]:
     """The lag by partition, sorted. Raises while the group has no coordinator here."""
-    return lag_behind(broker, broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id))
+    return lag_behind(
+        broker, broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id)
+    )
 
 
 def lag_behind(broker: Broker, committed: Mapping[TopicPartition, Committed]) -> Iterator[Lag]:

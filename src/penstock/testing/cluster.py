@@ -28,9 +28,10 @@ class CoordinatorServer(ChildServer):
 
     noun = "coordinator"
 
-    def __init__(self, home: Path, session_ms: int) -> None:
+    def __init__(self, home: Path, session_ms: int, host: str = "127.0.0.1") -> None:
         super().__init__(home)
         self._session_ms = session_ms
+        self._host = host
         self._port = 0
         self._secret_file = ""
 
@@ -38,12 +39,12 @@ class CoordinatorServer(ChildServer):
     def url(self) -> str:
         """The setting `metadata` of its brokers."""
         assert self._port, "the coordinator was not started yet"
-        return f"coordinator://127.0.0.1:{self._port}?secret={quote(self._secret_file)}"
+        return f"coordinator://{self._host}:{self._port}?secret={quote(self._secret_file)}"
 
     def _command_line(self) -> list[str]:
         return [
             *(sys.executable, "-m", "penstock.apps.coordinator"),
-            *("--data-dir", str(self.data_dir), "--port", str(self._port)),
+            *("--data-dir", str(self.data_dir), "--host", self._host, "--port", str(self._port)),
             *("--session-ttl-ms", str(self._session_ms), "--ready-file", str(self.ready_path)),
         ]
 

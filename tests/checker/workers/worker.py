@@ -16,7 +16,9 @@ from checker.history import (
     CRASH,
     FAIL,
     INFO,
+    INTENT,
     INVOKE,
+    NEMESIS,
     OK,
     POLL,
     SEND,
@@ -186,7 +188,7 @@ class Worker:
         elif step.f == POLL:
             self._poll(stack, done, first, generator)
             if self._grouped and first and self._reads:
-                stack.commit({key: self._positions[key] for key in first})
+                stack.commit(self._intended(first))
         else:
             assert generator is not None
             self._transact(stack, step, generator, done, first)
@@ -238,10 +240,17 @@ class Worker:
             if generator.wants_abort():
                 raise NotDone("aborted on purpose")
             if first:
-                stack.add_offsets({key: self._positions[key] for key in first})
+                stack.add_offsets(self._intended(first))
         except (Unknown, NotDone) as trouble:
             self._abort(stack, trouble)
         stack.commit_transaction()
+
+    def _intended(self, first: dict[int, int]) -> dict[int, int]:
+        """The positions to commit, noted before anything is asked: also of a worker that is killed it is known."""
+        positions = {key: self._positions[key] for key in first}
+        spans = {key: [first[key], position] for key, position in positions.items()}
+        self._diary.write(Event(NEMESIS, time.monotonic_ns(), INFO, INTENT, [self._process, spans]))
+        return positions
 
     def _abort(self, stack: Stack, trouble: Unknown | NotDone) -> None:
         """An abort that succeeds makes the transaction certainly not done; one that does not leaves it open."""

@@ -11,7 +11,7 @@ import click
 
 from penstock.apps.cli.options import bootstrap_option, output_option, watch_option
 from penstock.apps.cli.terminal import counted, escape_lines, say
-from penstock.apps.cli.watch import watch
+from penstock.apps.cli.watch import show_repeatedly
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -78,7 +78,7 @@ def present(
         except click.ClickException as error:  # people watch because brokers fail
             return View({"error": error.message}, [error.message])
 
-    watch(fetch, lambda view: view.show(output), View.render, output)
+    show_repeatedly(fetch, lambda view: view.show(output), View.render, output)
 
 
 def view_of(found: Found, lines: list[str], columns: Sequence[str], rows: list[tuple[object, ...]]) -> View:

@@ -140,7 +140,8 @@ def listed_in(response: QueueResponse) -> list[dict[str, Any]]:
     missing = response.properties.get(MISSING)
     if missing:
         logger.warning(
-            "the list of subscriptions is incomplete: no answer from brokers %s (? for a broker that is down)", missing
+            "the list of subscriptions is incomplete: no answer from brokers %s (? for a broker that is down)",
+            missing,
         )
     found: list[dict[str, Any]] = json.loads(response.body)
     return found

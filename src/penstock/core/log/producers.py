@@ -15,7 +15,7 @@ from penstock.core.errors import (
     StaleProducer,
     TornSegment,
 )
-from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED
+from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCERS_EXPECTED_MAX
 from penstock.core.log import checksummed_file
 from penstock.core.log.transactions import PartitionTransactions
 from penstock.core.model import NO_EPOCH
@@ -112,6 +112,14 @@ class Producers:
                 f"got sequence {header.base_sequence}, expected {expected}"
             )
         return None
+
+    def expect(self, header: BatchHeader, now_ms: int) -> None:
+        """The first batch of a producer could not be written, for lack of space. It will be repeated; the batches that
+        the producer sent behind it must not take its place."""
+        is_first = header.producer_id not in self._by_id and header.base_sequence == 0
+        if is_first and len(self._by_id) < PRODUCERS_EXPECTED_MAX:
+            self._by_id[header.producer_id] = Producer(header.producer_epoch, [], now_ms)
+            self._has_changed = True
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, is_bumped: bool) -> bool:
         """Whether a marker ends or fences anything here. Raises if it is outdated.

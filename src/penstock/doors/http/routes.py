@@ -53,7 +53,6 @@ def make_routes(
 ) -> tuple[Route, ...]:
     """The table."""
     api = "/api/v1"
-    one_cluster = f"{api}/cluster"
     one_topic, one_group = f"{api}/topics/{{topic}}", f"{api}/groups/{{group}}"
     read_path = f"{one_topic}/partitions/{{partition}}/messages"
     return (
@@ -81,19 +80,25 @@ def make_routes(
               {200: "Group"}, (404,)),
         Route("GET", f"{one_group}/lag", "group_lag", "Lag of a group.", groups.lag,
               {200: "Lag"}, (404,)),
-        Route("GET", one_cluster, "describe_cluster", "Describe the cluster: brokers, controller, leaders.",
-              cluster.describe, {200: "Cluster"}),
-        Route("GET", f"{one_cluster}/topics", "cluster_topics", "List partitions with their leaders and replicas.",
-              cluster.topics, {200: "ClusterPartitions"}, query=PARTITION_FIELDS),
-        Route("GET", f"{one_cluster}/ring", "cluster_ring", "How partitions are placed: share, load, bound.",
-              cluster.ring, {200: "ClusterRing"}),
-        Route("GET", f"{one_cluster}/gossip", "cluster_gossip", "Peers as this broker hears of them.",
-              cluster.gossip, {200: "ClusterGossip"}),
+        *_cluster_routes(f"{api}/cluster", cluster),
         Route("GET", "/healthz", "healthz", "Whether the broker is alive.", health.alive, {200: "Alive"}),
         Route("GET", "/readyz", "readyz", "Whether the broker is ready for clients.", health.ready,
               {200: "Ready", 503: "Ready"}),
         Route("GET", "/metrics", "metrics", "Metrics in Prometheus' text format.", health.metrics, {200: None}),
         Route("GET", "/openapi.json", "openapi", "This description.", openapi, {200: "OpenApi"}),
+    )  # fmt: skip
+
+
+def _cluster_routes(path: str, cluster: HttpClusterHandlers) -> tuple[Route, ...]:
+    return (
+        Route("GET", path, "describe_cluster", "Describe the cluster: brokers, controller, leaders.",
+              cluster.describe, {200: "Cluster"}),
+        Route("GET", f"{path}/topics", "cluster_topics", "List partitions with their leaders and replicas.",
+              cluster.topics, {200: "ClusterPartitions"}, query=PARTITION_FIELDS),
+        Route("GET", f"{path}/ring", "cluster_ring", "How partitions are placed: share, load, bound.",
+              cluster.ring, {200: "ClusterRing"}),
+        Route("GET", f"{path}/gossip", "cluster_gossip", "Peers as this broker hears of them.",
+              cluster.gossip, {200: "ClusterGossip"}),
     )  # fmt: skip
 
 

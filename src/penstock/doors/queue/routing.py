@@ -111,9 +111,7 @@ class Router:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_S_MAX)
 
-    def _send_back(
-        self, caller: RoutedCaller, fields: RequestProperties, slot: ReplySlot, name: str
-    ) -> bool:
+    def _send_back(self, caller: RoutedCaller, fields: RequestProperties, slot: ReplySlot, name: str) -> bool:
         """Whether a relayed request belongs to another broker; if so, it was not run."""
         if fields.kind is MessageType.UNSUBSCRIBE or self._subscriptions.is_at(caller.session, name, None):
             return False

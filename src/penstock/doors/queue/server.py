@@ -50,7 +50,6 @@ from penstock.wire.queue.request_properties import (
     read_request_properties,
 )
 
-
 if TYPE_CHECKING:
     from penstock.doors.queue.relays import ClientRelays
 

@@ -244,7 +244,9 @@ class Upstream(asyncio.BufferedProtocol):
     def _end(self, why: str) -> None:
         self.is_closed = True
         pending, self._pending = self._pending, {}
-        error = TimedOut(f"the connection to {self} was lost before it answered, the outcome is unknown: {why}")
+        error = TimedOut(
+            f"the connection to {self} was lost before it answered, the outcome is unknown: {why}"
+        )
         for responded, timer in pending.values():
             timer.cancel()
             responded(error)
@@ -264,7 +266,9 @@ async def open_upstream(door: PeerDoor, session: Session, owner: UpstreamOwner) 
             await upstream.exchange(_introduction(session), proof)
     except TimeoutError:
         _abandon(upstream)
-        raise PeerUnavailable(f"{upstream} did not answer within {CONNECT_S_MAX:g} s, nothing was sent") from None
+        raise PeerUnavailable(
+            f"{upstream} did not answer within {CONNECT_S_MAX:g} s, nothing was sent"
+        ) from None
     except OSError as error:
         raise PeerUnavailable(
             f"{upstream} cannot be reached, nothing was sent: {error.strerror or error}"

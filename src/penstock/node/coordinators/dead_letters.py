@@ -111,7 +111,9 @@ class DeadLetters:
             record = await letter.feed.read_again(origin.offset)
             try:
                 await self._write(live, log, origin, letter, record)
-            except Refused as error:  # the others can be written all the same, and are tried first the next time
+            except (
+                Refused
+            ) as error:  # the others can be written all the same, and are tried first the next time
                 refused[origin] = error
                 self._waiting[origin] = self._waiting.pop(origin)
         await log.flush()

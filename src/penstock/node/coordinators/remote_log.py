@@ -82,7 +82,9 @@ class RemoteLog:
                     raise
                 except AWAY as error:
                     if not is_wanted() or self._is_deleted():
-                        self._producer_id = None  # the outcome is unknown: its sequence must not be used again
+                        self._producer_id = (
+                            None  # the outcome is unknown: its sequence must not be used again
+                        )
                         raise TimedOut(
                             f"{self._remote}: gave up to append, the outcome is unknown: {error}"
                         ) from None

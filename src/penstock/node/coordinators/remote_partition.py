@@ -76,7 +76,9 @@ class RemoteReader(Protocol):
 class RemotePartition:
     """One partition for one subscription."""
 
-    def __init__(self, runtime: Runtime, reader: RemoteReader, topic: Topic, index: int, bytes_max: int) -> None:
+    def __init__(
+        self, runtime: Runtime, reader: RemoteReader, topic: Topic, index: int, bytes_max: int
+    ) -> None:
         self._runtime = runtime
         self._reader = reader
         self._batch_bytes_max = bytes_max

@@ -271,4 +271,3 @@ class RemoteReads:
         if leader_id == NO_LEADER:
             raise LeaderNotAvailable(f"{place.topic}-{place.partition} has no leader at the moment")
         return leader_id
-

@@ -150,7 +150,9 @@ async def send_commit(
     for place, *_ in offsets:
         code = next(codes[place.topic], None)
         if code is None:
-            raise TimedOut(f"broker {call.broker_id} sent a response that does not match, the outcome is unknown")
+            raise TimedOut(
+                f"broker {call.broker_id} sent a response that does not match, the outcome is unknown"
+            )
         outcomes.append(call.error(code) if code else None)
     return outcomes
 
@@ -195,9 +197,7 @@ async def fetch_committed(
 
 async def describe_group(
     call: GroupCoordinatorCall, group_id: str
-) -> (
-    messages.ConsumerGroupDescribeResponse.DescribedGroup | messages.DescribeGroupsResponse.DescribedGroup
-):
+) -> messages.ConsumerGroupDescribeResponse.DescribedGroup | messages.DescribeGroupsResponse.DescribedGroup:
     """A group of either kind, as Kafka describes it. Raises UnknownGroup."""
     described = await call.ask(messages.ConsumerGroupDescribeRequest(group_ids=[group_id]))
     (consumer,) = described.groups
@@ -213,7 +213,6 @@ async def describe_group(
     if classic.group_state == DEAD:
         raise UnknownGroup(f"there is no group {group_id!r}")
     return classic
-
 
 
 def _buffer(data: object) -> Buffer:

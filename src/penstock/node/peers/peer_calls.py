@@ -15,7 +15,7 @@ from penstock.core.model import Acks, Isolation, PartitionId, TopicPartition
 from penstock.core.records.aborted import AbortedProducer
 from penstock.core.records.control import Marker
 from penstock.node.peers.links import PeerLinks
-from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_name, error_of, messages
+from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_from_code, error_name, messages
 
 NO_REPLICA = -1
 NO_LEADER_EPOCH = -1
@@ -204,7 +204,9 @@ async def fetch_each(
 def _batches(broker_id: int, one: messages.FetchResponse.PartitionData) -> RemoteBatches | BrokerError:
     if one.error_code:
         return _error(broker_id, one.error_code, leader=one.current_leader)
-    aborted = [AbortedProducer(gone.producer_id, gone.first_offset) for gone in one.aborted_transactions or ()]
+    aborted = [
+        AbortedProducer(gone.producer_id, gone.first_offset) for gone in one.aborted_transactions or ()
+    ]
     return RemoteBatches(
         memoryview(_buffer(one.records)),
         one.high_watermark,
@@ -214,7 +216,7 @@ def _batches(broker_id: int, one: messages.FetchResponse.PartitionData) -> Remot
     )
 
 
-async def list_offsets(
+async def look_up_offset(
     links: PeerLinks,
     broker_id: int,
     place: TopicPartition,
@@ -346,7 +348,7 @@ def _error(
     message: str | None = None,
     leader: messages.ProduceResponse.LeaderIdAndEpoch | messages.FetchResponse.LeaderIdAndEpoch | None = None,
 ) -> BrokerError:
-    error = error_of(code, f"broker {broker_id}: {message or error_name(code)}")
+    error = error_from_code(code, f"broker {broker_id}: {message or error_name(code)}")
     if isinstance(error, NotLeader) and leader is not None:
         error.leader_id, error.leader_epoch = leader.leader_id, leader.leader_epoch
     return error

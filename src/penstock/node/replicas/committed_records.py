@@ -81,9 +81,7 @@ class RecordRead:
         position = 0
         while position < len(content) and self.wants_more:
             header = decode_header(content, position)
-            if header.is_control or (
-                isolation is Isolation.READ_COMMITTED and is_aborted(partition, header)
-            ):
+            if header.is_control or (isolation is Isolation.READ_COMMITTED and is_aborted(partition, header)):
                 self.offset = max(self.offset, header.next_offset)
             else:
                 raw = content[position : position + header.size]

@@ -13,6 +13,7 @@ from penstock.core.errors import (
     AgainstPolicy,
     CorruptBatch,
     DiskFailed,
+    DiskFull,
     Fenced,
     NoTransactionalId,
     OffsetOutOfRange,
@@ -93,7 +94,12 @@ class Partition(Replica):
             repeated = self.log.producers.check(header)
             if repeated is not None:
                 return Appended(repeated.base_offset, repeated.last_offset + 1, NO_TIMESTAMP)
-        offset = self._write(self.log.append, batch, header, now_ms)
+        try:
+            offset = self._write(self.log.append, batch, header, now_ms)
+        except DiskFull:
+            if header.producer_id >= 0:
+                self.log.producers.expect(header, now_ms)
+            raise
         append_time_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
         return _new(Appended, (offset, offset + header.last_offset_delta + 1, append_time_ms))
 

@@ -130,9 +130,7 @@ class ForwardedGroupVerbs:
                 settled(error)
         return await reply
 
-    async def fetch(
-        self, session: Session, group_id: str, wanted: Sequence[TopicPartition] | None
-    ) -> Found:
+    async def fetch(self, session: Session, group_id: str, wanted: Sequence[TopicPartition] | None) -> Found:
         """Committed offsets of any client's view of a group; `wanted` None fetches all. See `CommittedVerbs.fetch`."""
 
         async def here() -> Found:

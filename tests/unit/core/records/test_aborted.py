@@ -31,9 +31,7 @@ def marker(offset: int, producer_id: int, *, is_commit: bool) -> bytearray:
 
 def hidden(aborted: list[AbortedProducer], *batches: bytearray) -> list[int]:
     run = AbortedRun(aborted)
-    return [
-        header.base_offset for one in batches if run.hides(header := decode_header(one), memoryview(one))
-    ]
+    return [header.base_offset for one in batches if run.hides(header := decode_header(one), memoryview(one))]
 
 
 def test_an_aborted_transaction_is_hidden_until_its_marker() -> None:
@@ -50,7 +48,9 @@ def test_an_aborted_transaction_is_hidden_until_its_marker() -> None:
 
 
 def test_a_run_that_begins_within_a_transaction_hides_the_rest_of_it() -> None:
-    assert hidden([AbortedProducer(ONE, 3)], batch(7, ONE), marker(8, ONE, is_commit=False), batch(9, ONE)) == [
+    assert hidden(
+        [AbortedProducer(ONE, 3)], batch(7, ONE), marker(8, ONE, is_commit=False), batch(9, ONE)
+    ) == [
         7,
         8,
     ]

@@ -175,7 +175,9 @@ def test_a_lost_client_counts_as_delivered_and_a_lost_broker_does_not(seed: int)
         assert await nodes.spawn("client-1", delivered(first)) == (b"a", "1")
         nodes.kill(1)
         second = await nodes.spawn("client-3", hold(3))
-        assert await nodes.spawn("client-3", delivered(second)) == (b"a", "1"), "the broker died, not the client"
+        assert await nodes.spawn("client-3", delivered(second)) == (b"a", "1"), (
+            "the broker died, not the client"
+        )
         second.writer.transport.abort()
         third = await nodes.spawn("client-2", hold(REMOTE))
         assert await nodes.spawn("client-2", delivered(third)) == (b"a", "2"), "the client died"
@@ -332,6 +334,42 @@ def test_nobody_but_a_broker_is_taken_for_one(fault: str) -> None:
             assert await stream.read() is None, "there is no second attempt"
 
         await nodes.spawn("client", talk())
+
+    behind_doors(play)
+
+
+def test_a_relayed_request_is_sent_back_and_never_passed_on() -> None:
+    async def play(nodes: DoorNodes) -> None:
+        await stage(nodes)
+        name, own = nodes.subscription_at(3), nodes.subscription_at(REMOTE)
+        initiator = LinkInitiator(identity(nodes), REMOTE, bytes(NONCE_BYTES))
+
+        async def talk() -> None:
+            stream = await Stream.connect(REMOTE)
+            stream.send(MessageType.LINK, "@request=1", body=initiator.hello)
+            challenge = await stream.read()
+            assert challenge is not None
+            proof = initiator.answer(challenge.body)
+            introduction = ("@principal=User:alice", "@address=10.1.1.1", "@client=alice")
+            assert (await stream.ask(MessageType.LINK, *introduction, body=proof))["@status"] == "success"
+            told = await stream.ask(MessageType.CREATE_SUBSCRIPTION, f"@subscription={name}", "@topic=t")
+            assert (told["@code"], told["@retriable"]) == ("MOVED", "true")
+            told = await stream.ask(MessageType.CREATE_SUBSCRIPTION, f"@subscription={own}", "@topic=t")
+            assert told["@status"] == "success"
+            stream.send(MessageType.LIST_SUBSCRIPTIONS)
+            listed = await stream.read()
+            assert listed is not None and f'"{own}"'.encode() in listed.body
+            await stream.ask(MessageType.SUBSCRIBE, f"@subscription={own}")
+            found = await stream.ask(MessageType.HEARTBEAT, "@request=2")
+            assert found["@request"] == "2"
+
+        await nodes.spawn("client", talk())
+        assert [one.name for one in nodes.brokers[3].subscriptions.list()] == []
+        (connection,) = (one for one in nodes.doors[REMOTE].gate.connections if one.dialect_name == "queue")
+        session = connection.session
+        assert (session.principal, session.address, session.client_id) == ("User:alice", "10.1.1.1", "alice")
+        members = nodes.brokers[REMOTE].subscriptions.find(own).shard.book.members(own)
+        assert [one.rpartition("-")[0] for one in members.windows] == ["alice"]
 
     behind_doors(play)
 

@@ -136,7 +136,7 @@ def test_a_partition_that_is_led_elsewhere_for_a_while_is_read_from_there_and_th
 
 def test_new_partitions_are_followed_wherever_they_are_placed() -> None:
     async def play(nodes: DoorNodes) -> None:
-        broker, live = await spread(nodes, 2)
+        _, live = await spread(nodes, 2)
         member = await join(nodes, 2, live, "one")
         more = 2 * PARTITIONS
         await nodes.spawn("node-1", broker_adds(nodes.brokers[1], more))
