@@ -70,8 +70,7 @@ class Dispatch:
         cluster = ClusterHandlers(waist)
         self._waist = waist
         offsets = OffsetHandlers(waist)
-        groups = GroupHandlers(waist)
-        committed = CommittedHandlers(waist)
+        groups, committed = GroupHandlers(waist), CommittedHandlers(waist)
         group_admin = GroupAdminHandlers(waist)
         consumer_groups = ConsumerGroupHandlers(waist)
         transactions = TransactionHandlers(waist)
@@ -104,8 +103,8 @@ class Dispatch:
             ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
-        between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers()
-        between_brokers[ApiKey.ENVELOPE] = EnvelopeHandler(waist, self._start).open
+        envelope: dict[int, Handler] = {ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open}
+        between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers() | envelope
         self._versions = VersionsHandler(
             advertised_versions([*self._handlers, *own]), advertised_versions(between_brokers), waist
         )

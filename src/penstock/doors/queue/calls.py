@@ -39,7 +39,7 @@ from penstock.wire.queue.request_properties import (
 
 if TYPE_CHECKING:
     from penstock.doors.queue.relays import ClientRelays
-    from penstock.doors.queue.routing import Router
+    from penstock.doors.queue.routing import SubscriptionRouter
 
 WINDOW_DEFAULT = 100
 """Default window of a member."""
@@ -188,13 +188,13 @@ class Calls:
         return CallResult(((COUNT, str(moved)),))
 
 
-def _make_router(waist: Waist) -> Router | None:
+def _make_router(waist: Waist) -> SubscriptionRouter | None:
     """None for a single broker, which coordinates every subscription."""
     if not waist.subscriptions.are_spread:
         return None
-    from penstock.doors.queue.routing import Router
+    from penstock.doors.queue.routing import SubscriptionRouter
 
-    return Router(waist.subscriptions)
+    return SubscriptionRouter(waist.subscriptions)
 
 
 def _outline(definition: SubscriptionDefinition) -> dict[str, object]:

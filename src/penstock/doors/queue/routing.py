@@ -71,7 +71,7 @@ class RoutedCaller(Protocol):
     def answer_frame(self, slot: ReplySlot, fields: RequestProperties, frame: Frame) -> None: ...
 
 
-class Router:
+class SubscriptionRouter:
     """Finds the broker of each request. One instance for all clients of the door."""
 
     def __init__(self, subscriptions: SubscriptionVerbs) -> None:

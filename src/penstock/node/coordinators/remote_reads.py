@@ -27,7 +27,7 @@ from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.model import Isolation, TopicPartition
 from penstock.node.coordinators.remote_partition import RemotePartition
 from penstock.node.peers.links import PeerLinks
-from penstock.node.peers.peer_calls import RemoteBatches, WantedBatches, fetch, fetch_each, list_offsets
+from penstock.node.peers.peer_calls import RemoteBatches, WantedBatches, fetch, fetch_each, look_up_offset
 from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.subscriptions")
@@ -195,7 +195,9 @@ class RemoteReads:
 
     async def _start_after(self, leader_id: int, partition: RemotePartition, offset: int) -> int:
         """The start of a partition in which an offset is out of range. Raises that it is beyond the end, if so."""
-        first = await list_offsets(self._links, leader_id, partition.place, EARLIEST, timeout_ms=CALL_MS_MAX)
+        first = await look_up_offset(
+            self._links, leader_id, partition.place, EARLIEST, timeout_ms=CALL_MS_MAX
+        )
         if first.offset <= offset:
             raise OffsetOutOfRange(
                 f"{partition}: offset {offset} is beyond the end of the log on broker {leader_id}: records that were"
@@ -256,7 +258,7 @@ class RemoteReads:
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> int:
         """The first offset of a partition, or the one after the last record. Raises BrokerError."""
-        found = await list_offsets(
+        found = await look_up_offset(
             self._links,
             self._reachable_leader(place),
             place,

@@ -23,8 +23,8 @@ from penstock.wire.kafka import (
     api_key_of,
     decode_response,
     encode_request,
+    error_from_code,
     error_name,
-    error_of,
     messages,
 )
 
@@ -69,7 +69,7 @@ class GroupCoordinatorCall(NamedTuple):
 
     def error(self, code: int, message: str | None = None) -> BrokerError:
         """The error that the coordinator answered, in its own words if it sent any."""
-        return error_of(code, message or f"broker {self.broker_id}: {error_name(code)}")
+        return error_from_code(code, message or f"broker {self.broker_id}: {error_name(code)}")
 
 
 async def send_heartbeat(call: GroupCoordinatorCall, group_id: str, beat: MemberHeartbeat) -> HeartbeatAnswer:
