@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from penstock.node.cluster.controller import Controller
     from penstock.node.cluster.membership import ClusterMembership
     from penstock.node.cluster_parts import LastRun
+    from penstock.node.coordinators.remote_sources import RemoteSources
     from penstock.node.coordinators.transaction_links import TransactionLinks
     from penstock.node.peers.gossip import GossipHost
     from penstock.node.peers.gossip_member import GossipMember
@@ -146,7 +147,19 @@ class Broker:
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
-        self.subscriptions = Subscriptions(settings, runtime, self.own_topic, self.catalog, self.partition)
+        self.subscriptions = Subscriptions(
+            settings, runtime, self.own_topic, self.catalog, self.partition, self._remote_sources()
+        )
+
+    def _remote_sources(self) -> RemoteSources | None:
+        if self.links is None:
+            return None
+        from penstock.node.cluster_parts import make_remote_sources
+
+        node_id = self.identity.node_id
+        return make_remote_sources(
+            self.runtime, self.links, node_id, self.catalog, self._table, self.new_producer_id
+        )
 
     @property
     def _log(self) -> MetadataLog:
@@ -373,6 +386,8 @@ class Broker:
         host = self._shard_hosts.get(partition.topic) if partition.is_internal else None
         if host is not None:
             host.follow_role(partition)
+        elif self.links is not None:
+            self.subscriptions.follow_role(partition)
 
     def _forget_topics(self, removed: Mapping[str, None]) -> Sliced[None]:
         """Remove what coordinators hold about deleted topics. Runs before a topic of the same name is created."""

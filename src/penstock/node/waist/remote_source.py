@@ -16,7 +16,7 @@ from penstock.core.limits import FORWARD_MS_MAX, FORWARDED_READ_BYTES_MAX, FORWA
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import Isolation, PartitionId, TopicPartition
 from penstock.core.records.batch import BatchHeader, decode_header
-from penstock.core.records.visibility import AbortedProducer, VisibleBatches
+from penstock.core.records.visibility import VisibleBatches
 from penstock.node.broker import Broker
 from penstock.node.peers.peer_calls import RemoteBatches, RemoteOffset, fetch
 from penstock.node.peers.peer_queries import EARLIEST, LATEST, list_many_offsets
@@ -71,7 +71,7 @@ class _Fetched:
         self.isolation = isolation
         self._content = found.records
         self._position = 0
-        self._visible = VisibleBatches([AbortedProducer(*one) for one in found.aborted])
+        self._visible = VisibleBatches(found.aborted)
         self._current: BatchHeader | None = None
         """The batch at the position, once it is known to be visible."""
         self._token = object()

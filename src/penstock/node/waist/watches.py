@@ -17,8 +17,7 @@ from penstock.core.limits import (
     WATCHES_MAX,
 )
 from penstock.core.model import Isolation, PartitionId
-from penstock.node.peers.peer_calls import RemoteBatches
-from penstock.node.peers.peer_queries import fetch_many
+from penstock.node.peers.peer_calls import RemoteBatches, WantedBatches, fetch_each
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.leaders import Leaders
 
@@ -107,14 +106,13 @@ class Watches:
             self._begin(queue)
 
     async def _poll(self, queue: _Queue, spots: _Spots) -> None:
-        # Sorted, so that the partitions of one topic share one entry of the request.
-        ordered = sorted(spots)
+        ordered = list(spots)
         outcomes: list[RemoteBatches | BrokerError]
         try:
-            outcomes = await fetch_many(
+            outcomes = await fetch_each(
                 self._leaders.links,
                 queue.broker_id,
-                ordered,
+                [WantedBatches(*spot) for spot in ordered],
                 bytes_max=FORWARDED_READ_BYTES_MAX,
                 partition_bytes_max=WATCH_BYTES_MAX,
                 wait_ms=WATCH_MS,
