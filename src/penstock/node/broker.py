@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from penstock.node.peers.gossip import GossipHost
     from penstock.node.peers.gossip_member import GossipMember
     from penstock.node.peers.links import PeerLinks
+    from penstock.node.remote.other_brokers import OtherBrokers
 
 logger = logging.getLogger("penstock.broker")
 
@@ -109,6 +110,8 @@ class Broker:
         self.links: PeerLinks | None = None
         """Connections to the other brokers of the cluster."""
         self.transaction_links: TransactionLinks | None = None
+        self.others: OtherBrokers | None = None
+        """What this broker reads from them."""
         self.listeners: Mapping[str, Address] = {}
         """The advertised addresses of the doors, once they are bound."""
         self._gossip: GossipMember | None = None
@@ -148,18 +151,19 @@ class Broker:
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
         self.subscriptions = Subscriptions(
-            settings, runtime, self.own_topic, self.catalog, self.partition, self._remote_sources()
+            settings, runtime, self.own_topic, self.catalog, self.partition, self._reach_others()
         )
 
-    def _remote_sources(self) -> RemoteSources | None:
+    def _reach_others(self) -> RemoteSources | None:
         if self.links is None:
             return None
-        from penstock.node.cluster_parts import make_remote_sources
+        from penstock.node.cluster_parts import make_others
 
         node_id = self.identity.node_id
-        return make_remote_sources(
+        self.others, sources = make_others(
             self.runtime, self.links, node_id, self.catalog, self._table, self.new_producer_id
         )
+        return sources
 
     @property
     def _log(self) -> MetadataLog:

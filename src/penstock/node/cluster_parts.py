@@ -23,6 +23,7 @@ from penstock.node.coordinators.transaction_links import TransactionLinks
 from penstock.node.peers.gossip_member import GossipMember
 from penstock.node.peers.link_opening import LinkPeer
 from penstock.node.peers.links import PeerLinks
+from penstock.node.remote.other_brokers import OtherBrokers
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
 from penstock.node.runtime.runtime import Runtime
@@ -56,16 +57,17 @@ def make_links(runtime: Runtime, identity: Identity, catalog: Catalog) -> tuple[
     return links, TransactionLinks(links)
 
 
-def make_remote_sources(
+def make_others(
     runtime: Runtime,
     links: PeerLinks,
     node_id: int,
     catalog: Catalog,
     table: PartitionTable,
     new_producer_id: Callable[[], Awaitable[int]],
-) -> RemoteSources:
-    """The partitions of other brokers, for the subscriptions of this one."""
-    return RemoteSources(runtime, links, node_id, catalog, table.leader_of, table.get, new_producer_id)
+) -> tuple[OtherBrokers, RemoteSources]:
+    """What this broker reads from others, and what its subscriptions use of that."""
+    others = OtherBrokers(runtime, links, node_id, catalog, table.find_led)
+    return others, RemoteSources(runtime, others, table.get, new_producer_id)
 
 
 def make_member(

@@ -18,15 +18,18 @@ from penstock.core.errors import (
     UnknownProducer,
     UnknownTopic,
 )
-from penstock.core.model import Acks, Isolation, NewRecord, Record
+from penstock.core.machines.catalog.events import Topic
+from penstock.core.model import Acks, NewRecord, PartitionId, Record, TopicPartition
 from penstock.core.records.build import build_batch, stamp_producer
-from penstock.node.coordinators.own_log import READ_BYTES, IsWanted
-from penstock.node.coordinators.remote_partition import RemotePartition
-from penstock.node.coordinators.remote_reads import AWAY, EARLIEST, LATEST, RemoteReads
-from penstock.node.peers.links import PeerLinks
+from penstock.node.coordinators.own_log import READ_BYTES, IsWanted, LocalLog
 from penstock.node.peers.peer_calls import RemoteAppend, send_batch
-from penstock.node.replicas.committed_records import every_committed
+from penstock.node.remote.leaders import AWAY
+from penstock.node.remote.other_brokers import OtherBrokers
+from penstock.node.remote.remote_source import ReadAhead
+from penstock.node.replicas.committed_records import RECORDS_MAX
+from penstock.node.replicas.edges import Bounds
 from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.sources import Wanted, read_waiting
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import resolver
 
@@ -44,26 +47,26 @@ class RemoteLog:
     def __init__(
         self,
         runtime: Runtime,
-        links: PeerLinks,
-        reads: RemoteReads,
+        others: OtherBrokers,
         find_partition: FindPartition,
         new_producer_id: NewProducerId,
-        remote: RemotePartition,
+        topic: Topic,
+        index: int,
     ) -> None:
         self._runtime = runtime
-        self._links = links
-        self._reads = reads
+        self._others = others
         self._find_partition = find_partition
         self._new_producer_id = new_producer_id
-        self._remote = remote
+        self._topic = topic
+        self.place = TopicPartition(topic.name, index)
+        self._id = PartitionId(topic.id, index)
         self._producer_id: int | None = None
         self._sequence = 0
         self._turn = asyncio.Lock()
         """A producer has one batch under way: it is in order, whatever is sent again."""
 
-    @property
-    def topic(self) -> str:
-        return self._remote.place.topic
+    def __str__(self) -> str:
+        return f"{self.place.topic}-{self.place.partition}"
 
     # -- append
 
@@ -86,7 +89,7 @@ class RemoteLog:
                             None  # the outcome is unknown: its sequence must not be used again
                         )
                         raise TimedOut(
-                            f"{self._remote}: gave up to append, the outcome is unknown: {error}"
+                            f"{self}: gave up to append, the outcome is unknown: {error}"
                         ) from None
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
@@ -100,9 +103,8 @@ class RemoteLog:
         return bytes(batch)
 
     async def _append(self, batch: bytes) -> None:
-        place = self._remote.place
         try:
-            partition = self._find_partition(*place)
+            partition = self._find_partition(*self.place)
         except NotLeader as elsewhere:
             await self._send(elsewhere.leader_id, batch)
             return
@@ -112,9 +114,9 @@ class RemoteLog:
     async def _send(self, leader_id: int, batch: bytes) -> None:
         reply: asyncio.Future[RemoteAppend | BrokerError] = asyncio.get_running_loop().create_future()
         send_batch(
-            self._links,
+            self._others.leaders.links,
             leader_id,
-            self._remote.id,
+            self._id,
             batch,
             resolver(reply),
             timeout_ms=CALL_MS_MAX,
@@ -126,7 +128,7 @@ class RemoteLog:
 
     def _is_deleted(self) -> bool:
         try:
-            self._find_partition(*self._remote.place)
+            self._find_partition(*self.place)
         except UnknownTopic:
             return True
         except BrokerError:
@@ -140,29 +142,38 @@ class RemoteLog:
 
     async def high_watermark(self) -> int:
         try:
-            return self._find_partition(*self._remote.place).high_watermark
+            return self._find_partition(*self.place).high_watermark
         except NotLeader:
-            return await self._reads.offset_at(self._remote.place, LATEST)
+            return (await self._bounds()).end_offset
 
     async def records(self, offset: int) -> AsyncIterator[Record]:
         """See OwnLog."""
         try:
-            partition = self._find_partition(*self._remote.place)
+            partition = self._find_partition(*self.place)
         except NotLeader:
-            async for record in self._remote_records(offset):
-                yield record
-            return
-        async for record in every_committed(partition, offset, READ_BYTES):
+            found = self._records_elsewhere(offset)
+        else:
+            found = LocalLog(self._runtime, partition).records(offset)
+        async for record in found:
             yield record
 
-    async def _remote_records(self, offset: int) -> AsyncIterator[Record]:
-        place = self._remote.place
-        end_offset = await self._reads.offset_at(place, LATEST, Isolation.READ_COMMITTED)
-        offset = max(offset, await self._reads.offset_at(place, EARLIEST))
-        while offset < end_offset:
-            found = await self._remote.read_opened(offset, READ_BYTES)
-            for record in found.records:
+    async def _records_elsewhere(self, offset: int) -> AsyncIterator[Record]:
+        offset = max(offset, (await self._bounds()).start_offset)
+        source = self._others.reads.open(
+            self._topic, self.place.partition, ReadAhead(1), READ_BYTES, is_patient=False
+        )
+        end_offset: int | None = None
+        while end_offset is None or offset < end_offset:
+            run = await read_waiting(source, Wanted(*self.place, offset, RECORDS_MAX, READ_BYTES))
+            for record in run.records:
                 yield record
-            if found.next_offset == offset:
-                return  # compaction has removed the rest
-            offset = found.next_offset
+            if run.next_offset == offset:
+                return
+            offset = run.next_offset
+            end_offset = run.end_offset if end_offset is None else end_offset
+
+    async def _bounds(self) -> Bounds:
+        (found,) = (await self._others.offsets.bounds([self.place])).values()
+        if isinstance(found, BrokerError):
+            raise found
+        return found

@@ -5,22 +5,17 @@ Only the broker of a cluster has it. Which broker leads a partition is looked up
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from penstock.core.errors import BrokerError
-from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import PartitionId, TopicPartition
+from penstock.node.coordinators.remote_feed import RemoteFeed
 from penstock.node.coordinators.remote_log import FindPartition, NewProducerId, RemoteLog
-from penstock.node.coordinators.remote_partition import RemotePartition
-from penstock.node.coordinators.remote_reads import EARLIEST, LATEST, RemoteReads
 from penstock.node.coordinators.subscription_feed import FeedSource, SubscriptionFeed
-from penstock.node.peers.links import PeerLinks
+from penstock.node.remote.other_brokers import OtherBrokers
+from penstock.node.replicas.edges import Bounds
 from penstock.node.runtime.runtime import Runtime
-
-OFFSET_CALLS_MAX = 8
-"""Offsets that one caller looks up at a time."""
 
 
 class RemoteSources:
@@ -29,24 +24,19 @@ class RemoteSources:
     def __init__(
         self,
         runtime: Runtime,
-        links: PeerLinks,
-        node_id: int,
-        catalog: Catalog,
-        leader_of: Callable[[str, int], int],
+        others: OtherBrokers,
         find_partition: FindPartition,
         new_producer_id: NewProducerId,
     ) -> None:
         self._runtime = runtime
-        self._links = links
-        self._catalog = catalog
+        self._others = others
         self._find_partition = find_partition
         self._new_producer_id = new_producer_id
-        self._reads = RemoteReads(links, node_id, leader_of)
         self._logs: dict[PartitionId, RemoteLog] = {}
 
     def source(self, topic: Topic, index: int) -> FeedSource:
         """The records of a partition, for one subscription."""
-        one = self._partition(topic, index)
+        one = RemoteFeed(self._others.reads, topic, index)
         return FeedSource(one, one.read_ahead, one.read_again, one.read_opened)
 
     def log(self, topic: Topic, index: int) -> RemoteLog:
@@ -54,60 +44,29 @@ class RemoteSources:
         place = PartitionId(topic.id, index)
         if place not in self._logs:
             self._logs[place] = RemoteLog(
-                self._runtime,
-                self._links,
-                self._reads,
-                self._find_partition,
-                self._new_producer_id,
-                self._partition(topic, index),
+                self._runtime, self._others, self._find_partition, self._new_producer_id, topic, index
             )
         return self._logs[place]
 
-    def _partition(self, topic: Topic, index: int) -> RemotePartition:
-        bytes_max = self._catalog.config(topic.name).message_bytes_max
-        return RemotePartition(self._runtime, self._reads, topic, index, bytes_max)
-
-    async def starts(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | BrokerError]:
-        """The start offsets of partitions, or why they are unknown."""
-        return await self._offsets(places, EARLIEST)
-
-    async def ends(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | BrokerError]:
-        """Their high watermarks."""
-        return await self._offsets(places, LATEST)
+    async def bounds(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds | BrokerError]:
+        """Start offsets and high watermarks of partitions, or why they are unknown."""
+        return await self._others.offsets.bounds(places)
 
     async def refresh(self, feeds: Sequence[SubscriptionFeed]) -> list[int]:
         """Learn the ends of the partitions that feeds read from other brokers; returns those that are not known."""
-        remote = [feed.partition for feed in feeds if isinstance(feed.partition, RemotePartition)]
-        ends = await self.ends([one.place for one in remote])
+        remote = [feed.partition for feed in feeds if isinstance(feed.partition, RemoteFeed)]
+        found = await self.bounds([one.place for one in remote])
         missing = []
         for one in remote:
-            end_offset = ends[one.place]
-            if isinstance(end_offset, BrokerError):
+            bounds = found[one.place]
+            if isinstance(bounds, BrokerError):
                 missing.append(one.index)
             else:
-                one.high_watermark = max(one.high_watermark, end_offset)
+                one.note_end(bounds.end_offset)
         return missing
-
-    async def _offsets(
-        self, places: Sequence[TopicPartition], timestamp_ms: int
-    ) -> Mapping[TopicPartition, int | BrokerError]:
-        turns = asyncio.Semaphore(OFFSET_CALLS_MAX)
-
-        async def ask(place: TopicPartition) -> int | BrokerError:
-            async with turns:
-                try:
-                    return await self._reads.offset_at(place, timestamp_ms)
-                except BrokerError as error:
-                    return error
-
-        found = await asyncio.gather(*map(ask, places))
-        return dict(zip(places, found, strict=True))
 
     def forget_topics(self, names: Container[str]) -> None:
         """Topics were deleted."""
         for place, log in list(self._logs.items()):
-            if log.topic in names:
+            if log.place.topic in names:
                 del self._logs[place]
-
-    def close(self) -> None:
-        self._reads.close()

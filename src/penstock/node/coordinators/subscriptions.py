@@ -175,8 +175,6 @@ class Subscriptions:
         self.release_members()
         self.host.resign_all(STOPPING)
         await self._tasks.stop()
-        if self._remote is not None:
-            self._remote.close()
 
     def release_members(self) -> None:
         """End all members: the broker is stopping."""
@@ -232,10 +230,10 @@ class Subscriptions:
                 bounds = partition.start_offset, partition.high_watermark
                 here[index] = _start(partition, offset, *bounds)
         if elsewhere and self._remote is not None:
-            firsts, ends = await self._remote.starts(elsewhere), await self._remote.ends(elsewhere)
-            for place in elsewhere:
-                bounds = _known(firsts[place]), _known(ends[place])
-                here[place.partition] = _start(f"{topic.name}-{place.partition}", offset, *bounds)
+            for place, found in (await self._remote.bounds(elsewhere)).items():
+                if isinstance(found, BrokerError):
+                    raise found
+                here[place.partition] = _start(f"{topic.name}-{place.partition}", offset, *found)
         return [here[index] for index in range(topic.partition_count)]
 
     def _subscribable(self, name: str) -> Topic:
@@ -376,12 +374,6 @@ def _persist_or_leave(shard: SubscriptionShard, events: Sequence[object]) -> Non
             error,
             extra={"partition": str(shard.partition)},
         )
-
-
-def _known(offset: int | BrokerError) -> int:
-    if isinstance(offset, BrokerError):
-        raise offset
-    return offset
 
 
 def _start(partition: object, offset: int, first_offset: int, end_offset: int) -> int:

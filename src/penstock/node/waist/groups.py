@@ -33,9 +33,9 @@ from penstock.node.coordinators.group_coordinator import GroupCoordinator
 from penstock.node.coordinators.groups import ListedGroup as ListedGroup
 from penstock.node.lag import Lag as Lag
 from penstock.node.lag import committed_by, lag_behind
+from penstock.node.replicas.edges import Bounds
 from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.authorization import Authorization
-from penstock.node.waist.edges import Bounds
 from penstock.node.waist.group_descriptions import (
     AssignedTopic,
     ClassicGroupDescription,

@@ -96,8 +96,8 @@ class Waist:
 
 def _reach_others(broker: Broker) -> Elsewhere | None:
     """The other brokers of the cluster; None for a single broker, which loads none of this."""
-    if broker.links is None:
+    if broker.others is None:
         return None
     from penstock.node.waist.elsewhere import Elsewhere
 
-    return Elsewhere(broker, broker.links)
+    return Elsewhere(broker, broker.others)

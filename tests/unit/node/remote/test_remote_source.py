@@ -21,8 +21,8 @@ from penstock.core.model import Isolation, NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
 from penstock.core.records.build import build_batch
 from penstock.core.records.control import Marker
+from penstock.node.remote import watches
 from penstock.node.replicas.partition import Partition
-from penstock.node.waist import watches
 from penstock.node.waist.pages import Page, Pages
 from penstock.node.waist.positions import Edge
 from penstock.node.waist.publisher import Published
