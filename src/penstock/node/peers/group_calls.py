@@ -15,9 +15,9 @@ from penstock.core.machines.offsets.offsets import NO_OFFSET, Committed
 from penstock.core.model import TopicPartition
 from penstock.core.session import Session
 from penstock.node.peers.links import PeerLinks
+from penstock.node.peers.peer_calls import by_topic, sliced
 from penstock.wire.kafka import (
     ApiKey,
-    Buffer,
     KafkaRequest,
     ResponseT,
     api_key_of,
@@ -65,7 +65,7 @@ class GroupCoordinatorCall(NamedTuple):
         response = await self.links.call(self.broker_id, envelope, timeout_ms=CALL_MS_MAX)
         if response.error_code:
             raise self.error(response.error_code)
-        return cast(ResponseT, decode_response(api_key, version, bytes(_buffer(response.response_data)))[1])
+        return cast(ResponseT, decode_response(api_key, version, bytes(sliced(response.response_data)))[1])
 
     def error(self, code: int, message: str | None = None) -> BrokerError:
         """The error that the coordinator answered, in its own words if it sent any."""
@@ -162,9 +162,6 @@ async def fetch_committed(
 ) -> dict[TopicPartition, Committed | BrokerError | None]:
     """Committed offsets; None fetches all. Raises BrokerError."""
     request = messages.OffsetFetchRequest
-    topics: dict[str, list[int]] = {}
-    for place in wanted or ():
-        topics.setdefault(place.topic, []).append(place.partition)
     group = request.OffsetFetchRequestGroup(
         group_id=group_id,
         member_id=None,
@@ -173,7 +170,7 @@ async def fetch_committed(
         if wanted is None
         else [
             request.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-            for name, indexes in topics.items()
+            for name, indexes in by_topic(wanted).items()
         ],
     )
     response = await call.ask(request(groups=[group], require_stable=False))
@@ -213,9 +210,3 @@ async def describe_group(
     if classic.group_state == DEAD:
         raise UnknownGroup(f"there is no group {group_id!r}")
     return classic
-
-
-def _buffer(data: object) -> Buffer:
-    """Decoded bytes are slices of the frame."""
-    assert data is None or isinstance(data, bytes | bytearray | memoryview)
-    return data or b""

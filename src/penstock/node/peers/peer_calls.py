@@ -208,43 +208,12 @@ def _batches(broker_id: int, one: messages.FetchResponse.PartitionData) -> Remot
         AbortedProducer(gone.producer_id, gone.first_offset) for gone in one.aborted_transactions or ()
     ]
     return RemoteBatches(
-        memoryview(_buffer(one.records)),
+        memoryview(sliced(one.records)),
         one.high_watermark,
         one.last_stable_offset,
         one.log_start_offset,
         aborted,
     )
-
-
-async def look_up_offset(
-    links: PeerLinks,
-    broker_id: int,
-    place: TopicPartition,
-    timestamp_ms: int,
-    *,
-    timeout_ms: int,
-    isolation: Isolation = Isolation.READ_UNCOMMITTED,
-    leader_epoch: int = NO_LEADER_EPOCH,
-) -> RemoteOffset:
-    """The offset for a timestamp; negative ones are Kafka's special values (-1 latest, -2 earliest)."""
-    request = messages.ListOffsetsRequest
-    wanted = request.ListOffsetsPartition(
-        partition_index=place.partition, timestamp=timestamp_ms, current_leader_epoch=leader_epoch
-    )
-    response = await links.call(
-        broker_id,
-        request(
-            replica_id=NO_REPLICA,
-            isolation_level=int(isolation),
-            topics=[request.ListOffsetsTopic(name=place.topic, partitions=[wanted])],
-            timeout_ms=timeout_ms,
-        ),
-        timeout_ms=timeout_ms,
-    )
-    one = _only(broker_id, response, _only(broker_id, response, response.topics).partitions)
-    if one.error_code:
-        raise peer_error(broker_id, one.error_code)
-    return RemoteOffset(one.offset, one.timestamp, one.leader_epoch)
 
 
 # -- transactions
@@ -388,7 +357,7 @@ def unasked(broker_id: int, response: KafkaMessage) -> TimedOut:
     )
 
 
-def _buffer(records: object) -> Buffer:
-    """Decoded records are slices of the frame."""
-    assert records is None or isinstance(records, bytes | bytearray | memoryview)
-    return records or b""
+def sliced(data: object) -> Buffer:
+    """Decoded bytes, which are slices of the frame."""
+    assert data is None or isinstance(data, bytes | bytearray | memoryview)
+    return data or b""

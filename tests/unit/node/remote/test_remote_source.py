@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -152,6 +152,89 @@ def test_many_waiting_readers_share_a_few_long_polls() -> None:
         before = meter.calls
         assert {tuple(values(await one)) for one in waiting} == {(b"x",)}
         assert meter.calls - before <= 2 * watches.WATCHES_MAX, "the long polls brought the record"
+
+    play(test)
+
+
+def test_who_comes_while_all_long_polls_wait_is_not_behind_them() -> None:
+    async def test(nodes: ClusterNodes) -> None:
+        partition, (client, _) = await prepared(nodes)
+        loop = asyncio.get_running_loop()
+        await make_topic(nodes, "more", 6)
+        leader = leader_id(nodes, "orders")
+        index = next(one for one in range(6) if leader_id(nodes, "more", one) == leader)
+        other = nodes.brokers[leader].partition("more", index)
+        for _ in range(watches.WATCHES_MAX):  # one poll each: they come one after the other
+            await client.start_read(Wanted("orders", 0, 0, wait_ms=600_000))
+            await asyncio.sleep(0.05)
+        for offset in range(10):
+            waiting = await client.start_read(Wanted("more", index, offset, wait_ms=600_000))
+            await asyncio.sleep(0.1)
+            before = loop.time()
+            await put(other, b"x")
+            assert values(await waiting) == [b"x"]
+            assert loop.time() - before < watches.WATCH_MS / 4_000, "on virtual time"
+        assert partition.high_watermark == 0, "the others wait all the while"
+
+    play(test)
+
+
+def test_a_reader_of_a_partition_that_is_about_to_be_led_here_does_not_spin() -> None:
+    async def test(nodes: ClusterNodes) -> None:
+        partition, _ = await prepared(nodes)
+        await put(partition, b"0")
+        client = ClusterClient(nodes, leader_id(nodes, "orders"))
+        (source,) = await client.run(opened(client))
+        calls: list[int] = []
+
+        async def resign() -> None:
+            partition.follow(partition.leader_epoch)
+
+        async def lead() -> None:
+            partition.lead(partition.leader_epoch)
+
+        def read() -> None:
+            calls.append(len(source.read(Wanted("orders", 0, 0), read).records))
+
+        async def begin() -> None:
+            read()
+
+        await client.run(resign())
+        assert type(await client.read(Wanted("orders", 0, 0))) is LeaderNotAvailable
+        await client.run(begin())
+        await asyncio.sleep(10)
+        assert 2 < len(calls) < 40 and not any(calls)
+        await client.run(lead())
+        await until(lambda: calls[-1] == 1)
+
+    play(test)
+
+
+async def opened(client: ClusterClient) -> Sequence[Source]:
+    return client.reader.sources(SESSION, "orders", 0)
+
+
+def test_an_error_belongs_to_the_offset_that_was_asked_for() -> None:
+    async def test(nodes: ClusterNodes) -> None:
+        partition, (client, _) = await prepared(nodes)
+        for number in range(4):
+            await put(partition, b"%d" % number)
+        await partition.delete_records(2)
+        (source,) = await client.run(opened(client))
+        woken: list[int] = []
+        found: list[bytes | None] = []
+
+        async def read(offset: int) -> None:
+            run = source.read(Wanted("orders", 0, offset), lambda: woken.append(offset))
+            found.extend(record.value for record in run.records)
+
+        await client.run(read(0))
+        await until(lambda: woken == [0])
+        assert source.start_offset == 2, "a reader that looks at it goes on there"
+        await client.run(read(2))
+        await until(lambda: woken == [0, 2])
+        await client.run(read(2))
+        assert found == [b"2"]
 
     play(test)
 
