@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from penstock.doors.http.errors import refusal
+from penstock.doors.http.errors import refusal_fields
 from penstock.doors.http.exchange import Exchange
 from penstock.node.runtime.slices import CHUNK, Sliced
 from penstock.node.waist.group_descriptions import MemberOutline
@@ -32,7 +32,7 @@ class HttpGroupHandlers:
 
     async def _list_everywhere(self, exchange: Exchange) -> Response:
         listing = await self._verbs.everywhere(exchange.session)
-        missing = [refusal(error) for error in listing.silent]
+        missing = [refusal_fields(error) for error in listing.silent]
         head = {"partial": True, "errors": missing} if missing else {}
         return await self._slices.run(json_rows(head, "groups", map(_line, listing.groups)))
 
@@ -86,5 +86,5 @@ def _row(lag: Lag) -> dict[str, Any]:
         "committed_offset": lag.committed_offset,
     }
     if lag.error is not None:
-        return {**row, "end_offset": None, "lag": None, "error": refusal(lag.error)}
+        return {**row, "end_offset": None, "lag": None, "error": refusal_fields(lag.error)}
     return {**row, "end_offset": lag.end_offset, "lag": lag.records}
