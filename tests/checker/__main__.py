@@ -143,7 +143,7 @@ def again(args: argparse.Namespace, seed: int) -> str:
         "mode": ",".join(args.mode),
         "nodes": plan.nodes,
         "store": plan.store,
-        "nemesis": ",".join(plan.faults),
+        "nemesis": ",".join(args.nemesis or ()),
         "workers": plan.workers_per_stack,
         "keys": plan.keys,
         "crash-seconds": f"{plan.crash_s_mean:g}",

@@ -83,6 +83,8 @@ class HostNetwork:
         self._rules("del", sorted(cuts))
 
     def close(self) -> None:
+        """Namespaces disappear some time later; the name of the link must be free at once."""
+        subprocess.run(["ip", "link", "del", self._link], check=False, capture_output=True)
         _remove(f"{self._tag}-")
 
     def _rules(self, verb: str, cuts: Iterable[tuple[str, str]]) -> None:

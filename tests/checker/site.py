@@ -32,7 +32,7 @@ ASK_S_MAX = 2.0
 _SKEWED = Path(__file__).with_name("skewed_broker.py")
 _DISK_BYTES = 64 << 20
 _BALLAST = "ballast"
-_NO_DOORS = {"text_port": "off", "json_port": "off", "http_port": "off", "queue_port": "off"}
+_NO_DOORS = {"text_port": "off", "json_port": "off", "http_port": "off"}
 NETWORK, DISK, TRACE = "network", "disk", "trace"
 
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -32,6 +32,7 @@ from checker.history import (
     NEMESIS,
     OK,
     PARTITIONS_PER_TOPIC,
+    WORK,
     Event,
     key_of,
     merge,
@@ -41,13 +42,20 @@ from checker.history import (
     write_history,
 )
 from checker.nemesis import Nemesis
+from checker.queue import ACCEPTED
 from checker.site import Site
 from checker.store import COORDINATOR
-from checker.workers.__main__ import GROUP, NOT_CAUGHT_UP, PROCESSES_PER_WORKER, Config
+from checker.workers.__main__ import GROUP, NOT_CAUGHT_UP, PROCESSES_PER_WORKER, QUEUE, Config
+from checker.workers.queue import subscription_of
+from penstock import BrokerClient
 from penstock.testing import Broker, BrokerDied
 
 STACKS = ("confluent", "aiokafka", "kafka-python")
-MODES = ("plain", "groups", "txn")
+MODES = ("plain", "groups", "txn", "queue")
+QUEUE_MEMBERS = 3
+HOLD_MS = 6_000
+DELIVERIES_MAX = 10_000
+"""No message is given up because its members or brokers are killed."""
 WARM_S_MAX = 20.0
 LOOK_S = 0.1
 STOP_S_MAX = 45.0
@@ -140,8 +148,16 @@ MakeNemesis = Callable[[random.Random, Callable[[Event], None]], Turns]
 class Run:
     """The conductor. `home` keeps diaries, the merged history and what workers wrote to their standard error."""
 
-    def __init__(self, plan: Plan, home: Path, bootstrap: str, make_nemesis: MakeNemesis) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        home: Path,
+        bootstrap: str,
+        make_nemesis: MakeNemesis,
+        queue_doors: Sequence[str] = (),
+    ) -> None:
         self._plan = plan
+        self._queue_doors = list(queue_doors)
         self._home = home
         self._bootstrap = bootstrap
         self._make_nemesis = make_nemesis
@@ -175,10 +191,17 @@ class Run:
         made = admin.create_topics([NewTopic(topic, PARTITIONS_PER_TOPIC, 1) for topic in topics])
         for future in made.values():
             future.result(TOPICS_S_MAX)
+        if self._plan.mode == "queue":
+            host, _, port = self._queue_doors[0].rpartition(":")
+            with BrokerClient(host, int(port), request_timeout_s=TOPICS_S_MAX) as client:
+                for topic in topics:
+                    client.create_subscription(
+                        subscription_of(topic), topic, hold_ms=HOLD_MS, max_deliveries=DELIVERIES_MAX
+                    )
 
     def _start(self, slot: int, targets: dict[int, int] | None = None) -> None:
         self._serial += 1
-        stack = self._plan.stacks[slot % len(self._plan.stacks)]
+        stack = QUEUE if slot >= self._kafka_slots else self._plan.stacks[slot % len(self._plan.stacks)]
         config = Config(
             stack=stack,
             bootstrap=self._bootstrap,
@@ -190,6 +213,7 @@ class Run:
             transactional=self._plan.mode == "txn",
             subscribes=self._plan.subscribes,
             crash_share=CRASH_STEP_SHARE,
+            queue_doors=self._queue_doors,
             targets={str(key): offset for key, offset in (targets or {}).items()},
             final_s_max=self._plan.final_s_max,
         )
@@ -207,7 +231,12 @@ class Run:
         self._stack_of[self._serial] = stack
 
     def _slots(self) -> range:
-        return range(len(self._plan.stacks) * self._plan.workers_per_stack)
+        members = QUEUE_MEMBERS if self._plan.mode == "queue" else 0
+        return range(self._kafka_slots + members)
+
+    @property
+    def _kafka_slots(self) -> int:
+        return len(self._plan.stacks) * self._plan.workers_per_stack
 
     def _load(self) -> None:
         for slot in self._slots():
@@ -237,7 +266,7 @@ class Run:
             self._check_hands()
 
     def _count(self) -> int:
-        return sum(op.f in DATA for op in operations(self._events()))
+        return sum(op.f in WORK for op in operations(self._events()))
 
     def _await_first_acknowledgements(self) -> None:
         """Faults begin once every stack is at work; one that never gets there is found idle at the end."""
@@ -310,7 +339,7 @@ class Run:
                 for key in range(self._plan.keys)
             }
         self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, DEBUG, ends))
-        if self._plan.mode != "plain":
+        if self._plan.mode in ("groups", "txn"):
             self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, COMMITTED, self._committed()))
 
     def _committed(self) -> dict[int, int]:
@@ -360,13 +389,15 @@ def by_stack(events: list[Event], stack_of: dict[int, str]) -> dict[str, dict[st
         for stack in stack_of.values()
     }
     for op in operations(events):
-        if op.f in DATA:
+        if op.f in WORK:
             row = counts[stack_of[op.process // PROCESSES_PER_WORKER]]
             row["ops"] += 1
             row[op.type] += 1
             if op.type == OK:
                 row["acked"] += len(op.sends)
                 row["polled"] += sum(len(pairs) for pairs in op.polls.values())
+                row["acked"] += sum(one[4] == ACCEPTED for one in op.taken)
+                row["polled"] += len(op.taken)
     return counts
 
 
@@ -382,7 +413,11 @@ def run_with_broker(plan: Plan, home: Path) -> Outcome:
     broker.start()
     with contextlib.closing(broker):
         return Run(
-            plan, home, broker.bootstrap, lambda rng, note: Nemesis(broker, plan.faults, rng, note)
+            plan,
+            home,
+            broker.bootstrap,
+            lambda rng, note: Nemesis(broker, plan.faults, rng, note),
+            [f"{broker.host}:{broker.queue_port}"],
         ).run()
 
 
@@ -393,7 +428,11 @@ def run_with_cluster(plan: Plan, home: Path) -> Outcome:
     try:
         with site:
             run = Run(
-                plan, home, site.bootstrap, lambda rng, note: ClusterNemesis(site, plan.faults, rng, note)
+                plan,
+                home,
+                site.bootstrap,
+                lambda rng, note: ClusterNemesis(site, plan.faults, rng, note),
+                [f"{broker.host}:{broker.queue_port}" for broker in site.brokers],
             )
             outcome = run.outcome
             run.run()

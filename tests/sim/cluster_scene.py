@@ -39,7 +39,7 @@ RECOVERY_S_MAX = 60.0
 STEADY_S = 1.0
 """For so long all of that has to hold: a state that is reached and lost again does not count."""
 POLL_S = 0.1
-STEPS_MAX = 150_000
+STEPS_MAX = 100_000
 """Several times what a run takes; a broker that spins would take forever."""
 WORKS = 30
 PAUSE_S = 0.7

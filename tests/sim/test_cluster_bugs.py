@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import BrokerError
+from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.machines.catalog import catalog as catalog_module
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, ProducerIdsReserved
@@ -104,7 +105,12 @@ def never_asks_for_another_session(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledges_before_the_flush(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Partition, "when_committed", lambda self, offset, settled, timeout_ms=0: settled(None))
+    when_committed = Partition.when_committed
+
+    def at_once(self: Partition, offset: int, settled: Any, timeout_ms: int = 0) -> None:
+        when_committed(self, offset, settled, timeout_ms) if self.is_internal else settled(None)
+
+    patch.setattr(Partition, "when_committed", at_once)
 
 
 def serves_without_the_replay(patch: pytest.MonkeyPatch) -> None:
@@ -125,6 +131,18 @@ def shares_a_block_of_producer_ids(patch: pytest.MonkeyPatch) -> None:
         return follow(self, mine)
 
     patch.setattr(Broker, "_follow", follow_and_take)
+
+
+def reuses_a_block_that_a_snapshot_names(patch: pytest.MonkeyPatch) -> None:
+    follow = Broker._follow
+
+    def follow_and_begin_again(self: Broker, events: Sequence[Event]) -> Any:
+        yield from follow(self, events)
+        for event in events:
+            if isinstance(event, ProducerIdsReserved) and event.owner == self.identity.node_id:
+                self._producer_ids = iter(range(event.upto - PRODUCER_IDS_BLOCK, event.upto))
+
+    patch.setattr(Broker, "_follow", follow_and_begin_again)
 
 
 def forgets_decided_transactions(patch: pytest.MonkeyPatch) -> None:
@@ -152,6 +170,7 @@ SESSIONS = ("expired session", "cut from the store", "pause")
         (acknowledges_before_the_flush, POWER),
         (serves_without_the_replay, KILLS),
         (shares_a_block_of_producer_ids, ("slow disk",)),
+        (reuses_a_block_that_a_snapshot_names, ("compaction", "cut from the store", "slow network")),
         (forgets_decided_transactions, KILLS),
     ],
 )

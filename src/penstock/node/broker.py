@@ -103,6 +103,7 @@ class Broker:
         self.partition = self._table.get
         self.partitions = self._table.all
         self.partitions_of = self._table.of_topic
+        self.find_led = self._table.find_led
         self.leader_of = self._table.leader_of
         self._janitor = Janitor(runtime, settings, self.partitions, self, recovery_points)
         self.links: PeerLinks | None = None

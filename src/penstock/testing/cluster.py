@@ -54,7 +54,7 @@ class CoordinatorServer(ChildServer):
 
 
 class Cluster:
-    """A coordinator and its brokers. Node ids count from 1."""
+    """A coordinator and its brokers. Node ids count from 1. With the flag `metadata`, an existing store is used instead."""
 
     def __init__(self, home: Path, brokers: int, flags: dict[str, Flag]) -> None:
         self.home = home
@@ -76,7 +76,8 @@ class Cluster:
 
     def start(self) -> None:
         """Start every process and wait until all are ready. Raises BrokerDied."""
-        self.coordinator.start()
+        if "metadata" not in self._flags:
+            self.coordinator.start()
         self.brokers = [self._broker(number) for number in range(1, self._count + 1)]
         _each(self.brokers, Broker.start)
 
@@ -95,7 +96,9 @@ class Cluster:
             self.coordinator.close()
 
     def _broker(self, node_id: int) -> Broker:
-        own: dict[str, Flag] = {"node_id": node_id, "metadata": self.coordinator.url}
+        own: dict[str, Flag] = {"node_id": node_id}
+        if "metadata" not in self._flags:
+            own["metadata"] = self.coordinator.url
         return Broker(self.home / f"broker-{node_id}", {**self._flags, **own})
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from checker.history import (
@@ -27,6 +26,7 @@ from checker.history import (
     Event,
     topic_of,
 )
+from checker.workers.diary import Diary
 from checker.workers.generator import Generator, Step
 from checker.workers.stack import NotDone, Polled, Stack, Unknown
 
@@ -34,16 +34,6 @@ FINAL_QUIET_S = 5.0
 """Without a record for this long, the final reader tears its client down and starts from the beginning."""
 PAUSE_S = 0.05
 """Between something that did not end well and the next try."""
-
-
-class Diary:
-    """The file that a worker writes: one line per event, each handed to the system at once."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8", buffering=1)
-
-    def write(self, event: Event) -> None:
-        self._file.write(event.encode() + "\n")
 
 
 class Worker:

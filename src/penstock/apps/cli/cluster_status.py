@@ -224,8 +224,8 @@ def _read_ring(source: ClusterSource) -> View:
     found = source.ring()
     content = found.content
     lines = [
-        f"{content['vnodes']} points per broker; a broker leads at most {content['leaders_max']:,} partitions and holds"
-        f" at most {content['replicas_max']:,} replicas before the next one on the ring is taken."
+        f"{content['vnodes']} points per broker; a broker leads at most {counted(content['leaders_max'], 'partition')}"
+        f" and holds at most {counted(content['replicas_max'], 'replica')} before the next one on the ring is taken."
     ]
     rows: list[tuple[object, ...]] = [
         (

@@ -16,9 +16,9 @@ from google_crc32c import value as crc32c
 from penstock.core.codecs import NONE
 from penstock.core.errors import BrokerError, CorruptBatch
 from penstock.core.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
-from penstock.core.records.aborted import AbortedProducer, AbortedRun
 from penstock.core.records.batch import ATTRIBUTES_AT, BatchHeader, Buffer, decode_header, size_at
 from penstock.core.records.compression import decompress
+from penstock.core.records.visibility import AbortedProducer, VisibleBatches
 
 PAYLOAD_BYTES_MAX = 32 << 20
 """The size from which rows form an Arrow batch, whose positions are 32-bit."""
@@ -107,17 +107,17 @@ def decode_columns(
 def _visible(content: Buffer, aborted: Sequence[AbortedProducer]) -> Iterator[Piece]:
     """All complete batches in order, verified. Invisible ones begin at -1: only their offsets matter."""
     view = memoryview(content)
-    run = AbortedRun(aborted)
+    visible = VisibleBatches(aborted)
     position = 0
     while len(view) - position > _LENGTH_END and len(view) - position >= size_at(view, position):
         header = decode_header(view, position)
         body = bytes(view[position + ATTRIBUTES_AT : position + header.size])
         if crc32c(body) != header.crc:
             raise _damaged(header, "checksum mismatch")
-        if run.hides(header, view[position : position + header.size]):
-            yield Piece(b"", -1, header)
-        else:
+        if visible.shows(view[position : position + header.size], header):
             yield _piece(body, header)
+        else:
+            yield Piece(b"", -1, header)
         position += header.size
 
 

@@ -22,9 +22,10 @@ from penstock.core.model import Acks, Isolation, NewRecord, Record
 from penstock.core.records.build import build_batch, stamp_producer
 from penstock.node.coordinators.own_log import READ_BYTES, IsWanted
 from penstock.node.coordinators.remote_partition import RemotePartition
-from penstock.node.coordinators.remote_reads import AWAY, EARLIEST, LATEST, RemoteReads
+from penstock.node.coordinators.remote_reads import AWAY, RemoteReads
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.peer_calls import RemoteAppend, send_batch
+from penstock.node.peers.peer_queries import EARLIEST, LATEST
 from penstock.node.replicas.committed_records import every_committed
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime

@@ -13,12 +13,13 @@ from typing import Protocol
 from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import PartitionId, TopicPartition
-from penstock.core.records.aborted import AbortedRun
 from penstock.core.records.batch import BatchHeader, decode_header
+from penstock.core.records.visibility import AbortedProducer, VisibleBatches
 from penstock.node.peers.peer_calls import RemoteBatches
-from penstock.node.replicas.committed_records import RECORDS_MAX, FoundRecords, RecordRead
+from penstock.node.replicas.committed_records import RECORDS_MAX, FoundRecords
 from penstock.node.replicas.damage import Damage
-from penstock.node.runtime.payloads import Opened, Payload
+from penstock.node.replicas.record_read import RecordRead
+from penstock.node.runtime.payloads import Opened, Payload, PayloadKey
 from penstock.node.runtime.runtime import Runtime
 
 
@@ -30,7 +31,7 @@ class RemoteChunk:
         """The next offset to read."""
         self._content = batches.records
         self._position = 0
-        self._aborted = AbortedRun(batches.aborted)
+        self._visible = VisibleBatches(AbortedProducer(*one) for one in batches.aborted)
         self._header: BatchHeader | None = None
         """The batch at the position, once it is known to be visible: a run must be asked about each batch once."""
         self._key = object()
@@ -45,8 +46,8 @@ class RemoteChunk:
         while read.wants_more and not self.is_used_up:
             header = self._header or decode_header(self._content, self._position)
             batch = self._content[self._position : self._position + header.size]
-            if self._header is None and self._aborted.hides(header, batch):
-                read.offset = max(read.offset, header.next_offset)
+            if self._header is None and not self._visible.shows(batch, header):
+                read.pass_over(header)
             else:
                 self._header = header
                 read.take_batch((self._key, self._position), batch, header)
@@ -195,7 +196,7 @@ class RemotePartition:
         return FoundRecords(read.records, read.offset, read.is_opening)
 
     def open_payload(
-        self, place: tuple[object, int], raw: memoryview, header: BatchHeader, when_opened: Opened
+        self, place: PayloadKey, raw: memoryview, header: BatchHeader, when_opened: Opened
     ) -> Payload | None:
         """See `Partition.open_payload`."""
         runtime = self._runtime

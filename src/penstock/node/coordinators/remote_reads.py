@@ -27,7 +27,8 @@ from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.model import Isolation, TopicPartition
 from penstock.node.coordinators.remote_partition import RemotePartition
 from penstock.node.peers.links import PeerLinks
-from penstock.node.peers.peer_calls import RemoteBatches, WantedBatches, fetch, fetch_each, look_up_offset
+from penstock.node.peers.peer_calls import RemoteBatches, fetch, look_up_offset
+from penstock.node.peers.peer_queries import EARLIEST, fetch_many
 from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.subscriptions")
@@ -43,8 +44,6 @@ RETRY_S = 0.2
 """Pause before partitions without a reachable leader are tried again."""
 LOOK_UPS_MAX = 8
 """Single reads under way at a time."""
-EARLIEST, LATEST = -2, -1
-"""Kafka's special timestamps."""
 
 AWAY = (NotLeader, LeaderNotAvailable, PeerUnavailable, TimedOut, Throttled, UnknownTopic, UnknownTopicId)
 """The leader is elsewhere, unreachable or busy, or has not heard of a new topic yet: try again."""
@@ -131,10 +130,10 @@ class RemoteReads:
         self._tasks.spawn(self._poll(leader_id, partitions, wait_ms))
 
     async def _poll(self, leader_id: int, partitions: Sequence[RemotePartition], wait_ms: int) -> None:
-        wanted = [WantedBatches(one.id, one.wanted_offset) for one in partitions]
+        wanted = [(one.id, one.wanted_offset) for one in partitions]
         pause_s = 0.0
         try:
-            found = await fetch_each(
+            found = await fetch_many(
                 self._links,
                 leader_id,
                 wanted,
@@ -144,8 +143,8 @@ class RemoteReads:
                 timeout_ms=CALL_MS_MAX,
                 isolation=Isolation.READ_COMMITTED,
             )
-            for partition, asked, outcome in zip(partitions, wanted, found, strict=True):
-                if self._settle(leader_id, partition, asked.offset, outcome):
+            for partition, (_, offset), outcome in zip(partitions, wanted, found, strict=True):
+                if self._settle(leader_id, partition, offset, outcome):
                     pause_s = RETRY_S
         except BrokerError as error:
             pause_s = RETRY_S

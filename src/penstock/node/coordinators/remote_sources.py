@@ -14,9 +14,10 @@ from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import PartitionId, TopicPartition
 from penstock.node.coordinators.remote_log import FindPartition, NewProducerId, RemoteLog
 from penstock.node.coordinators.remote_partition import RemotePartition
-from penstock.node.coordinators.remote_reads import EARLIEST, LATEST, RemoteReads
+from penstock.node.coordinators.remote_reads import RemoteReads
 from penstock.node.coordinators.subscription_feed import FeedSource, SubscriptionFeed
 from penstock.node.peers.links import PeerLinks
+from penstock.node.peers.peer_queries import EARLIEST, LATEST
 from penstock.node.runtime.runtime import Runtime
 
 OFFSET_CALLS_MAX = 8

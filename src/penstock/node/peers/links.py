@@ -38,7 +38,8 @@ class PeerLinks:
         self._links: dict[int, BrokerLink] = {}
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
-        self._is_closed = False
+        self.is_closed = False
+        """Whether this broker is stopping: no call will be sent any more."""
 
     async def call(self, broker_id: int, request: KafkaRequest[ResponseT], *, timeout_ms: int) -> ResponseT:
         """Call a broker and return its response, error codes included.
@@ -72,7 +73,7 @@ class PeerLinks:
 
     def _make(self, broker_id: int) -> BrokerLink:
         assert broker_id != self._broker_id, "a broker does not call itself"
-        if self._is_closed:
+        if self.is_closed:
             raise PeerUnavailable("this broker is stopping, nothing was sent")
         peer = self._find_peer(broker_id)
         if peer is None:
@@ -100,7 +101,7 @@ class PeerLinks:
 
     async def close(self) -> None:
         """Close all links: calls that were sent fail with TimedOut, others with PeerUnavailable."""
-        self._is_closed = True
+        self.is_closed = True
         if self._sweep is not None:
             self._sweep.cancel()
         links, self._links = self._links, {}

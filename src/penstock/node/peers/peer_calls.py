@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeVar
 
 from penstock.core.errors import BrokerError, NotLeader, TimedOut
 from penstock.core.model import Acks, Isolation, PartitionId, TopicPartition
-from penstock.core.records.aborted import AbortedProducer
 from penstock.core.records.control import Marker
 from penstock.node.peers.links import PeerLinks
 from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_from_code, error_name, messages
@@ -40,16 +39,8 @@ class RemoteBatches(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     start_offset: int
-    aborted: Sequence[AbortedProducer]
-    """The aborted transactions among them, for READ_COMMITTED."""
-
-
-class WantedBatches(NamedTuple):
-    """A partition to fetch from, and the first offset."""
-
-    partition: PartitionId
-    offset: int
-    leader_epoch: int = NO_LEADER_EPOCH
+    aborted: Sequence[tuple[int, int]]
+    """Producer id and first offset of each aborted transaction, for READ_COMMITTED."""
 
 
 class RemoteOffset(NamedTuple):
@@ -115,9 +106,9 @@ def _appended(broker_id: int, response: messages.ProduceResponse) -> RemoteAppen
         (topic,) = response.responses
         (one,) = topic.partition_responses
     except ValueError:
-        return _unasked(broker_id, response)
+        return unasked(broker_id, response)
     if one.error_code:
-        return _error(broker_id, one.error_code, one.error_message, one.current_leader)
+        return peer_error(broker_id, one.error_code, one.error_message, one.current_leader)
     return RemoteAppend(one.base_offset, one.log_append_time_ms, one.log_start_offset)
 
 
@@ -137,47 +128,13 @@ async def fetch(
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> RemoteBatches:
     """Read batches from an offset on; waits up to `wait_ms` if there are none. At least one batch, if there is any."""
-    found = await fetch_each(
-        links,
-        broker_id,
-        [WantedBatches(partition, offset, leader_epoch)],
-        partition_bytes_max=bytes_max,
-        bytes_max=bytes_max,
-        wait_ms=wait_ms,
-        timeout_ms=timeout_ms,
-        isolation=isolation,
-    )
-    (outcome,) = found
-    if isinstance(outcome, BrokerError):
-        raise outcome
-    return outcome
-
-
-async def fetch_each(
-    links: PeerLinks,
-    broker_id: int,
-    wanted: Sequence[WantedBatches],
-    *,
-    partition_bytes_max: int,
-    bytes_max: int,
-    wait_ms: int,
-    timeout_ms: int,
-    isolation: Isolation,
-) -> list[RemoteBatches | BrokerError]:
-    """The same for several partitions of one broker: returns as soon as one of them has records or an error, with one
-    outcome for each, in their order. A partition may be listed several times, at different offsets."""
     request = messages.FetchRequest
-    topics: dict[bytes, list[messages.FetchRequest.FetchPartition]] = {}
-    places: dict[bytes, list[int]] = {}
-    for place, ((topic_id, index), offset, leader_epoch) in enumerate(wanted):
-        places.setdefault(topic_id, []).append(place)
-        one = request.FetchPartition(
-            partition=index,
-            fetch_offset=offset,
-            partition_max_bytes=partition_bytes_max,
-            current_leader_epoch=leader_epoch,
-        )
-        topics.setdefault(topic_id, []).append(one)
+    wanted = request.FetchPartition(
+        partition=partition.partition,
+        fetch_offset=offset,
+        partition_max_bytes=bytes_max,
+        current_leader_epoch=leader_epoch,
+    )
     response = await links.call(
         broker_id,
         request(
@@ -185,28 +142,21 @@ async def fetch_each(
             min_bytes=1,
             max_bytes=bytes_max,
             isolation_level=int(isolation),
-            topics=[request.FetchTopic(topic_id=one, partitions=some) for one, some in topics.items()],
+            topics=[request.FetchTopic(topic_id=partition.topic_id, partitions=[wanted])],
         ),
         timeout_ms=wait_ms + timeout_ms,
     )
     if response.error_code:
-        raise _error(broker_id, response.error_code)
-    answers = [(topic.topic_id, one) for topic in response.responses for one in topic.partitions]
-    order = [place for some in places.values() for place in some]
-    if [(bytes(topic_id), one.partition_index) for topic_id, one in answers] != [
-        wanted[place].partition for place in order
-    ]:
-        raise _unasked(broker_id, response)
-    found = {place: _batches(broker_id, one) for place, (_, one) in zip(order, answers, strict=True)}
-    return [found[place] for place in range(len(wanted))]
-
-
-def _batches(broker_id: int, one: messages.FetchResponse.PartitionData) -> RemoteBatches | BrokerError:
+        raise peer_error(broker_id, response.error_code)
+    one = _only(broker_id, response, _only(broker_id, response, response.responses).partitions)
     if one.error_code:
-        return _error(broker_id, one.error_code, leader=one.current_leader)
-    aborted = [
-        AbortedProducer(gone.producer_id, gone.first_offset) for gone in one.aborted_transactions or ()
-    ]
+        raise peer_error(broker_id, one.error_code, leader=one.current_leader)
+    return fetched_batches(one)
+
+
+def fetched_batches(one: messages.FetchResponse.PartitionData) -> RemoteBatches:
+    """What a broker returned for one partition."""
+    aborted = [(gone.producer_id, gone.first_offset) for gone in one.aborted_transactions or ()]
     return RemoteBatches(
         memoryview(_buffer(one.records)),
         one.high_watermark,
@@ -243,7 +193,7 @@ async def look_up_offset(
     )
     one = _only(broker_id, response, _only(broker_id, response, response.topics).partitions)
     if one.error_code:
-        raise _error(broker_id, one.error_code)
+        raise peer_error(broker_id, one.error_code)
     return RemoteOffset(one.offset, one.timestamp, one.leader_epoch)
 
 
@@ -265,7 +215,7 @@ async def write_markers(
     places = list(places)
     topics = [
         request.WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
-        for name, indexes in _by_topic(places).items()
+        for name, indexes in by_topic(places).items()
     ]
     ending = request.WritableTxnMarker(
         producer_id=producer[0],
@@ -303,7 +253,7 @@ async def add_partitions_to_transaction(
     places = list(places)
     topics = [
         request.AddPartitionsToTxnTopic(name=name, partitions=indexes)
-        for name, indexes in _by_topic(places).items()
+        for name, indexes in by_topic(places).items()
     ]
     adding = request.AddPartitionsToTxnTransaction(
         transactional_id=transactional_id,
@@ -314,7 +264,7 @@ async def add_partitions_to_transaction(
     )
     response = await links.call(broker_id, request(transactions=[adding]), timeout_ms=timeout_ms)
     if response.error_code:
-        raise _error(broker_id, response.error_code)
+        raise peer_error(broker_id, response.error_code)
     codes = {
         TopicPartition(topic.name, one.partition_index): one.partition_error_code
         for result in response.results_by_transaction
@@ -335,19 +285,20 @@ async def find_coordinator(
     response = await links.call(broker_id, request, timeout_ms=timeout_ms)
     one = _only(broker_id, response, response.coordinators)
     if one.error_code:
-        raise _error(broker_id, one.error_code, one.error_message)
+        raise peer_error(broker_id, one.error_code, one.error_message)
     return RemoteCoordinator(one.node_id, one.host, one.port)
 
 
 # -- responses
 
 
-def _error(
+def peer_error(
     broker_id: int,
     code: int,
     message: str | None = None,
     leader: messages.ProduceResponse.LeaderIdAndEpoch | messages.FetchResponse.LeaderIdAndEpoch | None = None,
 ) -> BrokerError:
+    """The error that a broker answered, with the leader that it named."""
     error = error_from_code(code, f"broker {broker_id}: {message or error_name(code)}")
     if isinstance(error, NotLeader) and leader is not None:
         error.leader_id, error.leader_epoch = leader.leader_id, leader.leader_epoch
@@ -361,12 +312,13 @@ def _failures(
     codes: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, BrokerError]:
     if codes.keys() != set(places):
-        raise _unasked(broker_id, response)
+        raise unasked(broker_id, response)
     fine = (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)  # not attempted because of another one's error
-    return {place: _error(broker_id, code) for place, code in codes.items() if code not in fine}
+    return {place: peer_error(broker_id, code) for place, code in codes.items() if code not in fine}
 
 
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, in order."""
     found: dict[str, list[int]] = {}
     for place in places:
         found.setdefault(place.topic, []).append(place.partition)
@@ -375,11 +327,12 @@ def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 def _only(broker_id: int, response: KafkaMessage, items: Sequence[T]) -> T:
     if len(items) != 1:
-        raise _unasked(broker_id, response)
+        raise unasked(broker_id, response)
     return items[0]
 
 
-def _unasked(broker_id: int, response: KafkaMessage) -> TimedOut:
+def unasked(broker_id: int, response: KafkaMessage) -> TimedOut:
+    """A response that does not match its request."""
     return TimedOut(
         f"broker {broker_id} sent a {type(response).__name__} that does not match the request, the outcome is unknown"
     )

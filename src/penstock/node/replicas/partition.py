@@ -32,7 +32,7 @@ from penstock.node.replicas.damage import Damage
 from penstock.node.replicas.replica import Replica
 from penstock.node.replicas.times import TimedOffset, find_time
 from penstock.node.runtime.meters import Traffic
-from penstock.node.runtime.payloads import Opened, Payload
+from penstock.node.runtime.payloads import Opened, Payload, PayloadKey
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.workers import run_blocking
 
@@ -149,7 +149,7 @@ class Partition(Replica):
             raise
 
     def open_payload(
-        self, place: tuple[object, int], raw: memoryview, header: BatchHeader, when_opened: Opened
+        self, place: PayloadKey, raw: memoryview, header: BatchHeader, when_opened: Opened
     ) -> Payload | None:
         """The decompressed records of the batch at `place`; None while a worker decompresses it, then `when_opened` is
         called."""

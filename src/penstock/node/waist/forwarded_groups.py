@@ -19,7 +19,7 @@ from penstock.core.model import TopicPartition
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
-from penstock.node.lag import Lag, lag_behind
+from penstock.node.lag import Lag
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.committed import (
@@ -176,7 +176,7 @@ class ForwardedGroupVerbs:
             await describe_group(call, group_id)  # a group that does not exist has no lag
             found = await fetch_committed(call, group_id, None)
             committed = {place: one for place, one in sorted(found.items()) if isinstance(one, Committed)}
-            return self._groups.visible_lag(session, lag_behind(self._broker, committed))
+            return await self._groups.lag_behind(session, committed)
 
         return await self._run(session, Operation.DESCRIBE, group_id, here, there)
 

@@ -8,7 +8,7 @@ Meanwhile the caller's connection is held, so that a later batch cannot overtake
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.core.access import Operation, transactional_id_resource
 from penstock.core.errors import BrokerError, InvalidRecord, InvalidTopic, WrongProducer
@@ -364,7 +364,17 @@ def run_all(jobs: Sequence[Callable[[], Admitted] | BrokerError]) -> list[Admitt
     return outcomes
 
 
-def check_written_by_clients(partition: Partition) -> None:
+class WrittenPartition(Protocol):
+    """A partition that records are to be written to, here or on another broker."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def is_internal(self) -> bool: ...
+
+
+def check_written_by_clients(partition: WrittenPartition) -> None:
     """Raise InvalidTopic for internal topics."""
     if partition.is_internal:
         raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")
