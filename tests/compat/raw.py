@@ -166,7 +166,7 @@ class RawConnection:
         """Wait until every broker knows the leader of every partition, and the leaders serve."""
         for address in self.addresses:
             with RawConnection(address) as one:
-                one._await_known(topic, partitions)
+                one._await_known(topic, partitions)  # noqa: SLF001 - of the same class
         deadline = time.monotonic() + VISIBLE_S_MAX
         while not all(self._is_serving(topic, index) for index in range(partitions)):
             assert time.monotonic() < deadline, f"the leaders of {topic} do not serve"
@@ -191,7 +191,7 @@ class RawConnection:
         """Wait until no broker knows the topic."""
         for address in self.addresses:
             with RawConnection(address) as one:
-                one._await_forgotten(topic)
+                one._await_forgotten(topic)  # noqa: SLF001 - of the same class
 
     def _await_forgotten(self, topic: str) -> None:
         deadline = time.monotonic() + VISIBLE_S_MAX

@@ -32,6 +32,11 @@ def committed_here(broker: Broker, group_id: str) -> Mapping[TopicPartition, Com
     return broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id)
 
 
+def lag_of(broker: Broker, group_id: str) -> Iterator[Lag]:
+    """The lag of a group that this broker coordinates, in the partitions that are held here. Raises as above."""
+    return lag_behind(broker, committed_here(broker, group_id))
+
+
 def lag_behind(
     broker: Broker,
     committed: Mapping[TopicPartition, Committed],
