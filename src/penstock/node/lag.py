@@ -27,9 +27,14 @@ class Lag(NamedTuple):
     """Why end offset and lag are not known; they are -1 and 0 then."""
 
 
-def committed_by(broker: Broker, group_id: str) -> Mapping[TopicPartition, Committed]:
-    """The committed offsets of a group that is coordinated here. Raises while it has no coordinator."""
+def committed_here(broker: Broker, group_id: str) -> Mapping[TopicPartition, Committed]:
+    """The committed offsets of a group that this broker coordinates. Raises while it does not."""
     return broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id)
+
+
+def lag_of(broker: Broker, group_id: str) -> Iterator[Lag]:
+    """The lag of a group that this broker coordinates, in the partitions that are held here. Raises as above."""
+    return lag_behind(broker, committed_here(broker, group_id))
 
 
 def lag_behind(
@@ -37,7 +42,7 @@ def lag_behind(
     committed: Mapping[TopicPartition, Committed],
     elsewhere: Mapping[TopicPartition, tuple[int, int] | BrokerError] | None = None,
 ) -> Iterator[Lag]:
-    """The lag by partition, sorted within a topic, of a group with these committed offsets.
+    """The lag by partition, sorted, of a group with these committed offsets.
 
     `elsewhere`: start and end offset of partitions that other brokers lead; those not in it are left out.
     """

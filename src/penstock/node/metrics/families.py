@@ -15,7 +15,7 @@ from penstock.core.errors import BrokerError
 from penstock.core.limits import GROUP_SAMPLES_MAX
 from penstock.core.version import __version__
 from penstock.node.broker import Broker
-from penstock.node.lag import Lag, committed_by, lag_behind
+from penstock.node.lag import Lag, lag_of
 from penstock.node.metrics.cluster_families import CLUSTER_FAMILIES
 from penstock.node.metrics.family import Family, MetricKind, Samples
 from penstock.node.replicas.partition import Partition
@@ -87,7 +87,7 @@ def _per_group(read: Callable[[Lag], int | None]) -> Callable[[Broker], Samples]
         for shard in broker.group_coordinator.groups.shards:
             for group_id in list(shard.roster.offsets.group_ids):
                 try:
-                    for lag in lag_behind(broker, committed_by(broker, group_id)):
+                    for lag in lag_of(broker, group_id):
                         left -= 1
                         if left < 0:
                             return

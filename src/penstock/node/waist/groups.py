@@ -32,7 +32,7 @@ from penstock.node.broker import Broker
 from penstock.node.coordinators.group_coordinator import GroupCoordinator
 from penstock.node.coordinators.groups import ListedGroup as ListedGroup
 from penstock.node.lag import Lag as Lag
-from penstock.node.lag import committed_by, lag_behind
+from penstock.node.lag import committed_here, lag_behind
 from penstock.node.replicas.edges import Bounds
 from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.authorization import Authorization
@@ -252,7 +252,7 @@ class GroupVerbs:
     async def lag(self, session: Session, group_id: str) -> Iterator[Lag]:
         """The lag of a group by partition, wherever that is led."""
         group = await self._settled(session, group_id)
-        return await self.lag_behind(session, committed_by(self._broker, group.id))
+        return await self.lag_behind(session, committed_here(self._broker, group.id))
 
     async def lag_behind(
         self, session: Session, committed: Mapping[TopicPartition, Committed]

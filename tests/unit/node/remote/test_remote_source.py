@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from cluster_client import SESSION, ClusterClient, leader_id, make_topic, others, values
+from cluster_client import (
+    SESSION,
+    TIME_MS,
+    ClusterClient,
+    leader_id,
+    make_topic,
+    prepared,
+    put,
+    values,
+)
 from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.errors import (
     BrokerError,
@@ -21,26 +30,17 @@ from penstock.core.model import Isolation, NewRecord
 from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_header, stamp_checksum
 from penstock.core.records.build import build_batch
 from penstock.core.records.control import Marker
-from penstock.node.remote import watches
 from penstock.node.replicas.partition import Partition
 from penstock.node.waist.pages import Page, Pages
 from penstock.node.waist.positions import Edge
 from penstock.node.waist.publisher import Published
 from penstock.node.waist.reader import Run, Source, Wanted
 
-TIME_MS = 1_000
 DIRTY = Isolation.READ_UNCOMMITTED
 
 
 def play(test: Callable[[ClusterNodes], Any], seed: int = 1) -> None:
     on_a_cluster(test, seed=seed, has_doors=True)
-
-
-async def put(partition: Partition, *found: bytes, codec: int = 0, time_ms: int = TIME_MS) -> None:
-    """One batch of these values at the leader, readable before this returns."""
-    records = [NewRecord(None, value) for value in found]
-    appended = partition.append(memoryview(build_batch(records, time_ms, codec)))
-    await until(lambda: partition.high_watermark >= appended.end_offset)
 
 
 async def put_in_transaction(partition: Partition, producer: int, sequence: int, *found: bytes) -> None:
@@ -58,13 +58,6 @@ async def end_transaction(partition: Partition, producer: int, *, is_commit: boo
     appended = partition.append_marker(producer, 0, Marker(is_commit=is_commit, coordinator_epoch=0))
     assert appended is not None
     await until(lambda: partition.high_watermark >= appended.end_offset)
-
-
-async def prepared(nodes: ClusterNodes) -> tuple[Partition, list[ClusterClient]]:
-    """A partition at its leader, and one client at each of the other brokers."""
-    await make_topic(nodes, "orders")
-    clients = [ClusterClient(nodes, broker_id) for broker_id in others(nodes, "orders")]
-    return nodes.leader("orders").partition("orders", 0), clients
 
 
 def test_from_any_offset_within_a_batch_and_over_batches() -> None:
@@ -135,46 +128,6 @@ def test_who_leaves_while_waiting_is_not_answered() -> None:
         await put(partition, b"x")
         await asyncio.sleep(5)
         assert not at_once.done() and not waiting.done()
-
-    play(test)
-
-
-def test_many_waiting_readers_share_a_few_long_polls() -> None:
-    async def test(nodes: ClusterNodes) -> None:
-        partition, (client, _) = await prepared(nodes)
-        waiting = [await client.start_read(Wanted("orders", 0, 0, wait_ms=300_000)) for _ in range(300)]
-        await asyncio.sleep(5)
-        meter = nodes.brokers[client.broker_id].runtime.meters.link(leader_id(nodes, "orders"))
-        before = meter.calls
-        await asyncio.sleep(10)
-        assert meter.calls - before <= 11 * watches.WATCHES_MAX
-        await put(partition, b"x")
-        before = meter.calls
-        assert {tuple(values(await one)) for one in waiting} == {(b"x",)}
-        assert meter.calls - before <= 2 * watches.WATCHES_MAX, "the long polls brought the record"
-
-    play(test)
-
-
-def test_who_comes_while_all_long_polls_wait_is_not_behind_them() -> None:
-    async def test(nodes: ClusterNodes) -> None:
-        partition, (client, _) = await prepared(nodes)
-        loop = asyncio.get_running_loop()
-        await make_topic(nodes, "more", 6)
-        leader = leader_id(nodes, "orders")
-        index = next(one for one in range(6) if leader_id(nodes, "more", one) == leader)
-        other = nodes.brokers[leader].partition("more", index)
-        for _ in range(watches.WATCHES_MAX):  # one poll each: they come one after the other
-            await client.start_read(Wanted("orders", 0, 0, wait_ms=600_000))
-            await asyncio.sleep(0.05)
-        for offset in range(10):
-            waiting = await client.start_read(Wanted("more", index, offset, wait_ms=600_000))
-            await asyncio.sleep(0.1)
-            before = loop.time()
-            await put(other, b"x")
-            assert values(await waiting) == [b"x"]
-            assert loop.time() - before < watches.WATCH_MS / 4_000, "on virtual time"
-        assert partition.high_watermark == 0, "the others wait all the while"
 
     play(test)
 
