@@ -121,9 +121,11 @@ def running_many_brokers(home: Path | None = None, **flags: Flag) -> Iterator[Ma
     assert flags.pop("node_id", 1) == 1, "the members of a test's cluster count from 1"
     if STORE == "etcd":
         flags["metadata"] = _etcd_url()
-    with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
-        with running_cluster(NODES, home or Path(scratch), **flags) as cluster:
-            yield ManyBrokers(cluster)
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-") as scratch,
+        running_cluster(NODES, home or Path(scratch), **flags) as cluster,
+    ):
+        yield ManyBrokers(cluster)
 
 
 def _etcd_url() -> str:
