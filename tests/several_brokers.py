@@ -34,9 +34,6 @@ ONE_BROKER_ONLY: dict[str, str] = {
     "tests/contract/test_etcd_faults.py::*": "starts no broker: the stores themselves",
     "tests/contract/test_authorization.py::*": "starts no broker: verbs in one process",
     "tests/compat/test_validation.py::test_kafka_answers_as_the_table_says": "asks Apache Kafka",
-    "tests/seeds/test_seed_000.py::*": "the document's own command line, which starts one broker",
-    "tests/seeds/test_seed_001.py::test_the_server_is_found_where_the_document_says": "starts one broker by its words",
-    "tests/seeds/test_seed_002.py::test_config_json": "the document's own command line, which starts one broker",
 }
 """Tests that make no sense with several brokers, by pattern of their id, and why."""
 
