@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import BrokerError, UnknownTopic
 from penstock.core.limits import LINK_KEY_BYTES, PRODUCER_IDS_BLOCK
@@ -26,10 +26,10 @@ from penstock.core.machines.catalog.events import (
     TopicRemoved,
     TopicSaved,
 )
-from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.events import BrokerSaved, PartitionRemoved, PartitionSaved
 from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_BROKER_EPOCH
 from penstock.core.machines.consumer_group.targets import Topics
-from penstock.core.model import Address
+from penstock.core.model import Address, PartitionId
 from penstock.core.resource_config import ResourceKind
 from penstock.node import checkpoint
 from penstock.node.checkpoint import Identity
@@ -58,6 +58,9 @@ from penstock.node.runtime.slices import Sliced, run_unsliced
 from penstock.node.settings import Settings
 from penstock.node.topic_creation import NewTopic, TopicCreation
 from penstock.node.topic_defaults import inherited_group_settings, inherited_settings, initial_features
+
+if TYPE_CHECKING:
+    from penstock.node.replicas.replication import Replication
 
 logger = logging.getLogger("penstock.broker")
 
@@ -100,6 +103,7 @@ class Broker:
         self.partition = self._table.get
         self.partitions = self._table.all
         self.partitions_of = self._table.of_topic
+        self.find_held = self._table.find_held
         self.leader_of = self._table.leader_of
         self._janitor = Janitor(runtime, settings, self.partitions, self, recovery_points)
         self.group_coordinator = GroupCoordinator(
@@ -125,6 +129,8 @@ class Broker:
             SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
         }
         self.membership, self.controller = self._make_member(shared, complete_epoch)
+        self.replication = self._make_replication()
+        """What this broker copies from others and they from it; None for a single broker."""
 
     def _make_member(
         self, shared: SharedMetadataLog | None, complete_epoch: int
@@ -139,12 +145,31 @@ class Broker:
             rng.bytes(16).hex(),
             self.settings.rack,
             rng.bytes(LINK_KEY_BYTES),
+            takes_share=self.settings.takes_share,
         )
         profile.previous_epoch = complete_epoch
         membership = ClusterMembership(
             shared, self._metadata, self.catalog, profile, self._set_active, self._save_broker_epoch
         )
         return membership, Controller(shared, self._metadata, self.catalog, self.identity.node_id)
+
+    def _make_replication(self) -> Replication | None:
+        membership, links = self.membership, self.links
+        if membership is None or links is None:
+            return None
+        from penstock.node.peers.peer_calls import ReplicaIdentity
+        from penstock.node.replicas.replication import Replication
+
+        return Replication(
+            self.catalog,
+            self._table,
+            self.runtime,
+            links,
+            lambda: ReplicaIdentity(self.identity.node_id, membership.epoch),
+            self.change,
+            self._janitor.write_points,
+            self.settings.copies_max,
+        )
 
     @property
     def _log(self) -> MetadataLog:
@@ -179,9 +204,10 @@ class Broker:
     async def join(self, listeners: Mapping[str, Address]) -> None:
         """Take part in the cluster under these addresses; returns once this broker is active. Nothing to do for a
         single broker."""
-        if self.membership is not None and self.controller is not None:
+        if self.membership is not None and self.controller is not None and self.replication is not None:
             await self.membership.join(listeners)
             self.controller.start()
+            self.replication.start()
 
     def _find_peer(self, broker_id: int) -> LinkPeer | None:
         cluster = self.catalog.cluster
@@ -192,6 +218,8 @@ class Broker:
 
     def _set_active(self, is_active: bool) -> None:
         self._table.set_active(is_active=is_active)
+        if self.replication is not None:
+            self.replication.set_active(is_active=is_active)
         self.catalog_version += 1
 
     def _save_broker_epoch(self, epoch: int) -> None:
@@ -207,7 +235,8 @@ class Broker:
         await self.transactions.stop()
         await self.group_coordinator.stop()
         await self._janitor.stop()
-        if self.links is not None and self.transaction_links is not None:
+        if self.links is not None and self.transaction_links is not None and self.replication is not None:
+            await self.replication.stop()
             self.transaction_links.close()
             await self.links.close()
         are_settled = await self._table.stop()
@@ -309,12 +338,19 @@ class Broker:
                     self.subscriptions.follow_topic(topic)
                 case PartitionSaved(placed):
                     yield from self._table.place(placed)
+                    if self.replication is not None and self.controller is not None:
+                        self.replication.place(placed)
+                        self.controller.partition_changed(placed)
+                case PartitionRemoved(topic_id, index):
+                    if self.replication is not None:
+                        self.replication.forget(PartitionId(topic_id, index))
                 case BrokerSaved(broker):
                     if self.membership is not None and self.controller is not None:
                         self.membership.follow_registration(broker)
                         self.controller.wake()
-                    if self.links is not None:
+                    if self.links is not None and self.replication is not None:
                         self.links.refresh()
+                        self.replication.following.brokers_changed()
                 case BrokerConfigSaved() | TopicDefaultsSaved():
                     for topic in self.catalog.topics:
                         yield from self._table.open_topic(topic)
@@ -339,6 +375,8 @@ class Broker:
     def _role_changed(self, partition: Partition) -> None:
         """Coordinators lead and resign with the partitions of their topics."""
         self.catalog_version += 1
+        if self.replication is not None:
+            self.replication.role_changed(partition)
         host = self._shard_hosts.get(partition.topic) if partition.is_internal else None
         if host is not None:
             host.follow_role(partition)

@@ -12,6 +12,7 @@ from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
+from penstock.doors.http.moves import DRY_RUN_FIELDS, HttpMoveHandlers
 from penstock.doors.http.query import Field
 from penstock.doors.http.tail import TAIL_FIELDS
 from penstock.doors.http.topics import LIST_FIELDS, HttpTopicHandlers
@@ -46,12 +47,15 @@ def make_routes(
     messages: MessageHandlers,
     topics: HttpTopicHandlers,
     groups: HttpGroupHandlers,
+    moves: HttpMoveHandlers,
     health: HealthHandlers,
     openapi: Handler,
 ) -> tuple[Route, ...]:
     """The table."""
     api = "/api/v1"
     one_topic, one_group = f"{api}/topics/{{topic}}", f"{api}/groups/{{group}}"
+    cluster = f"{api}/cluster"
+    drain = f"{cluster}/brokers/{{broker}}/drain"
     read_path = f"{one_topic}/partitions/{{partition}}/messages"
     return (
         Route("POST", f"{api}/messages", "publish", "Publish one message.", messages.publish,
@@ -78,6 +82,15 @@ def make_routes(
               {200: "Group"}, (404,)),
         Route("GET", f"{one_group}/lag", "group_lag", "Lag of a group.", groups.lag,
               {200: "Lag"}, (404,)),
+        Route("GET", f"{cluster}/brokers", "list_brokers", "List the brokers of the cluster.", moves.brokers,
+              {200: "Brokers"}),
+        Route("GET", f"{cluster}/moves", "list_moves", "List the moves of partitions in progress.", moves.ongoing,
+              {200: "Moves"}),
+        Route("POST", f"{cluster}/rebalance", "rebalance", "Move partitions so that brokers hold about as many each.",
+              moves.rebalance, {200: "PlannedMoves"}, (400,), query=DRY_RUN_FIELDS),
+        Route("POST", drain, "drain", "Move all partitions away from a broker.", moves.drain,
+              {200: "PlannedMoves"}, (400, 404), query=DRY_RUN_FIELDS),
+        Route("DELETE", drain, "undrain", "Use a drained broker again.", moves.undrain, {200: "Brokers"}, (400, 404)),
         Route("GET", "/healthz", "healthz", "Whether the broker is alive.", health.alive, {200: "Alive"}),
         Route("GET", "/readyz", "readyz", "Whether the broker is ready for clients.", health.ready,
               {200: "Ready", 503: "Ready"}),

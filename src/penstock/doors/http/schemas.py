@@ -82,6 +82,12 @@ _PLACE: Schema = {"partition": _COUNT, "offset": _COUNT}
 _REFUSAL: Schema = {"code": _TEXT, "detail": _TEXT, "what_to_do": _TEXT}
 _CONFIGS: Schema = {"type": "object", "additionalProperties": _TEXT}
 
+_MOVE: Schema = {"topic": _TEXT, "partition": _COUNT, "from": _list(_COUNT), "to": _list(_COUNT)}
+_KNOWN_HERE: Schema = {
+    "type": ["integer", "null"],
+    "description": "null on brokers that do not take part in the move; copies are known to the brokers in `to`.",
+}
+
 SCHEMAS: dict[str, Schema] = {
     "Problem": _object({"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, **_REFUSAL}),
     "NewMessage": {
@@ -204,6 +210,39 @@ SCHEMAS: dict[str, Schema] = {
                     }
                 )
             ),
+        }
+    ),
+    "Brokers": _object(
+        {
+            "brokers": _list(
+                _object(
+                    {
+                        "broker": _COUNT,
+                        "rack": _TEXT,
+                        "running": _FLAG,
+                        "draining": _FLAG,
+                        "partitions": _COUNT,
+                        "partitions_planned": _COUNT,
+                    }
+                )
+            )
+        }
+    ),
+    "PlannedMoves": _object({"started": _FLAG, "moves": _list(_object(_MOVE))}),
+    "Moves": _object(
+        {
+            "moves": _list(
+                _object(
+                    {
+                        **_MOVE,
+                        "leader": {"type": "integer"},
+                        "copying": {"type": ["boolean", "null"]},
+                        "copied_bytes": _KNOWN_HERE,
+                        "left_bytes": _KNOWN_HERE,
+                        "bytes_per_s": _KNOWN_HERE,
+                    }
+                )
+            )
         }
     ),
     "Alive": _object({"status": _TEXT}),

@@ -50,8 +50,16 @@ class MemberProfile:
     """What a broker says about itself when it registers."""
 
     def __init__(
-        self, cluster_id: str, broker_id: int, incarnation_id: str, rack: str, link_key: bytes
+        self,
+        cluster_id: str,
+        broker_id: int,
+        incarnation_id: str,
+        rack: str,
+        link_key: bytes,
+        *,
+        takes_share: bool = False,
     ) -> None:
+        self.takes_share = takes_share
         self.link_key = link_key
         """The key that it proposes if the cluster has none."""
         self.cluster_id = cluster_id
@@ -160,6 +168,7 @@ class ClusterMembership:
             profile.rack,
             session_number,
             profile.previous_epoch,
+            profile.takes_share,
         )
         events += decide_link_key(catalog.cluster, profile.link_key)
         return [*events, *draft.decide_register_broker(request, leader_epoch=profile.leader_epoch)]

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from penstock.core.errors import BrokerError, NotLeader, TimedOut
 from penstock.core.model import Acks, Isolation, PartitionId, TopicPartition
 from penstock.core.records.control import Marker
+from penstock.core.replication.divergence import EpochEnd
 from penstock.node.peers.links import PeerLinks
 from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_name, error_of, messages
 
@@ -41,6 +42,36 @@ class RemoteBatches(NamedTuple):
     start_offset: int
     aborted: Sequence[tuple[int, int]]
     """Producer id and first offset of each aborted transaction, for READ_COMMITTED."""
+
+
+class ReplicaIdentity(NamedTuple):
+    """The broker that fetches as a replica, and the broker epoch of its registration."""
+
+    broker_id: int
+    epoch: int
+
+
+class WantedBatches(NamedTuple):
+    """What a replica asks its leader for: batches from the end of its own log on."""
+
+    partition: PartitionId
+    offset: int
+    leader_epoch: int
+    last_fetched_epoch: int
+    """The epoch of its last record, by which the leader detects that the logs diverge."""
+    start_offset: int
+    bytes_max: int
+
+
+class ReplicatedBatches(NamedTuple):
+    """The leader's answer for one partition."""
+
+    error: BrokerError | None
+    records: memoryview
+    high_watermark: int
+    start_offset: int
+    diverging: EpochEnd | None
+    """Where the leader's log ends the epoch in which the replica's log diverges."""
 
 
 class RemoteOffset(NamedTuple):
@@ -159,6 +190,62 @@ async def fetch(
         one.log_start_offset,
         aborted,
     )
+
+
+async def fetch_as_replica(
+    links: PeerLinks,
+    broker_id: int,
+    replica: ReplicaIdentity,
+    wanted: Sequence[WantedBatches],
+    *,
+    bytes_max: int,
+    wait_ms: int,
+    timeout_ms: int,
+) -> Mapping[PartitionId, ReplicatedBatches]:
+    """Read batches of several partitions for replicas of them, up to the ends of their logs; `wanted` in order of
+    preference. Waits up to `wait_ms` if there are none."""
+    request, topics = messages.FetchRequest, dict[bytes, list[messages.FetchRequest.FetchPartition]]()
+    for one in wanted:
+        topics.setdefault(one.partition.topic_id, []).append(
+            request.FetchPartition(
+                partition=one.partition.partition,
+                fetch_offset=one.offset,
+                partition_max_bytes=one.bytes_max,
+                current_leader_epoch=one.leader_epoch,
+                last_fetched_epoch=one.last_fetched_epoch,
+                log_start_offset=one.start_offset,
+            )
+        )
+    response = await links.call(
+        broker_id,
+        request(
+            replica_state=request.ReplicaState(replica_id=replica.broker_id, replica_epoch=replica.epoch),
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=bytes_max,
+            topics=[request.FetchTopic(topic_id=key, partitions=some) for key, some in topics.items()],
+        ),
+        timeout_ms=wait_ms + timeout_ms,
+    )
+    if response.error_code:
+        raise _error(broker_id, response.error_code)
+    found = {
+        PartitionId(topic.topic_id, one.partition_index): _replicated(broker_id, one)
+        for topic in response.responses
+        for one in topic.partitions
+    }
+    if found.keys() != {one.partition for one in wanted}:
+        raise _unasked(broker_id, response)
+    return found
+
+
+def _replicated(broker_id: int, one: messages.FetchResponse.PartitionData) -> ReplicatedBatches:
+    error = _error(broker_id, one.error_code, leader=one.current_leader) if one.error_code else None
+    diverging = None
+    if one.diverging_epoch is not None and one.diverging_epoch.epoch >= 0:
+        diverging = EpochEnd(one.diverging_epoch.epoch, one.diverging_epoch.end_offset)
+    records = memoryview(_buffer(one.records))
+    return ReplicatedBatches(error, records, one.high_watermark, one.log_start_offset, diverging)
 
 
 async def list_offsets(

@@ -14,10 +14,12 @@ from penstock.node.waist.configs import ConfigVerbs
 from penstock.node.waist.coordinators import CoordinatorVerbs
 from penstock.node.waist.fetch import FetchVerbs
 from penstock.node.waist.groups import GroupVerbs
+from penstock.node.waist.moves import MoveVerbs
 from penstock.node.waist.peers import PeerVerbs
 from penstock.node.waist.placement import PlacementVerbs
 from penstock.node.waist.positions import PositionVerbs
 from penstock.node.waist.produce import ProduceVerbs
+from penstock.node.waist.replicas import ReplicaVerbs
 from penstock.node.waist.routes import Routes
 from penstock.node.waist.security import SecurityVerbs
 from penstock.node.waist.subscriptions import SubscriptionVerbs
@@ -56,10 +58,12 @@ class Waist:
         self.coordinators = CoordinatorVerbs(broker, authorization, self.cluster)
         self.fetch = FetchVerbs(authorization, routes)
         self.groups = GroupVerbs(broker, authorization, routes)
+        self.moves = MoveVerbs(broker, authorization)
         self.peers = PeerVerbs(broker)
         self.placement = PlacementVerbs(broker, authorization, routes)
         self.positions = PositionVerbs(authorization, routes)
         self.produce = ProduceVerbs(broker, authorization, routes)
+        self.replicas = ReplicaVerbs(broker, routes)
         self.security = SecurityVerbs(authorization)
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)
         self.topics = TopicVerbs(broker, authorization, routes)
