@@ -1,7 +1,7 @@
 # The same targets locally and in CI. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test spark lint tidy check format docs stubs bench race steady fuzz hostile crash chaos spark-proof clean
+.PHONY: help setup demo test spark lint tidy check format docs stubs bench race steady fuzz hostile crash chaos sim spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -9,6 +9,8 @@ FUZZ_SECONDS ?= 120
 CHAOS_RUNS ?= 30
 CHAOS_SECONDS ?= 20
 CHAOS_MODES ?= plain,groups,txn
+SEEDS ?= 5000
+FIRST ?= 0
 SPARK_KILLS ?= 50
 SPARK_SEED ?= 1
 TESTS ?= tests
@@ -73,6 +75,9 @@ crash: setup ## run the long durability proofs: hundreds of kills, no acknowledg
 chaos: setup ## kill clients and brokers under load, verify every history (CHAOS_RUNS=30 CHAOS_SECONDS=20)
 	@PYTHONPATH=tests $(PY) -m checker run --runs $(CHAOS_RUNS) --seconds $(CHAOS_SECONDS) \
 		--mode $(CHAOS_MODES) --crash-seconds 10
+
+sim: setup ## simulate a cluster under faults, one run per seed (SEEDS=5000 FIRST=0 JOBS=2; SEED=123: one run, with its story)
+	@PYTHONPATH=src:tests $(PY) -m sim.campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS))
 
 spark-proof: setup ## kill Spark pipelines repeatedly: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1)
 	@SPARK_KILLS=$(SPARK_KILLS) SPARK_SEED=$(SPARK_SEED) $(PY) -m pytest -q -s -m slow tests/spark/test_sink_kills.py tests/spark/test_lake_kills.py

@@ -27,8 +27,9 @@ WAIT_S_MAX = 60.0
 class ClusterNodes:
     """Machines and brokers by id, on one store."""
 
-    def __init__(self, loop: SimLoop, store: ModelStore) -> None:
+    def __init__(self, loop: SimLoop, store: ModelStore, name: str = "node") -> None:
         self.store = store
+        self._name = name
         self._loop = loop
         self._machines: dict[int, Machine] = {}
         self._stops: dict[int, asyncio.Event] = {}
@@ -39,7 +40,7 @@ class ClusterNodes:
         """Start these brokers together; returns once all are active."""
         waits = []
         for broker_id in broker_ids:
-            machine = self._machines.setdefault(broker_id, Machine(self._loop, f"node-{broker_id}"))
+            machine = self._machines.setdefault(broker_id, Machine(self._loop, f"{self._name}-{broker_id}"))
             ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._stops[broker_id] = asyncio.Event()
             self._tasks[broker_id] = machine.boot(self._life(broker_id, ready))
@@ -64,6 +65,7 @@ class ClusterNodes:
             self.brokers[broker_id] = broker
             ready.set_result(None)
             await self._stops[broker_id].wait()
+            await broker.announce_stop()
             await broker.stop()
 
         return life

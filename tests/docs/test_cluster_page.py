@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.main import cli
 from penstock.apps.cluster_plan import PORTS, plan_cluster
+from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS
 from penstock.node.settings_loader import load_settings
 
@@ -31,6 +33,16 @@ def test_every_setting_of_a_cluster_is_on_the_page() -> None:
 def test_every_flag_on_the_page_exists() -> None:
     context = cli.make_context("penstock", [], resilient_parsing=True)
     start, cluster = (cli.get_command(context, name) for name in ("start", "cluster"))
-    up = getattr(cluster, "commands")["up"]  # noqa: B009
-    known = {flag for command in (start, up) for param in command.params for flag in param.opts}
+    commands = [start, *getattr(cluster, "commands").values()]  # noqa: B009
+    params = [param for command in commands for param in command.params]
+    known = {flag for param in params for flag in (*param.opts, *param.secondary_opts)}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= known
+
+
+def test_every_command_and_metric_on_the_page_exists() -> None:
+    context = cli.make_context("penstock", [], resilient_parsing=True)
+    known = set(getattr(cli.get_command(context, "cluster"), "commands"))  # noqa: B009
+    assert set(re.findall(r"`penstock cluster ([a-z]+)", PAGE)) <= known
+    assert {view.name for view in VIEWS} <= set(re.findall(r"`penstock cluster ([a-z]+)` \|", PAGE))
+    metrics = set(re.findall(r"`(penstock_[a-z_]+)", PAGE))
+    assert metrics and metrics <= {family.name for family in FAMILIES}

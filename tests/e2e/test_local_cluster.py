@@ -219,7 +219,7 @@ def test_json_logs_have_the_node_id_and_a_json_line_says_all(tmp_path: Path) -> 
         up.communicate()
     assert all(json.loads(line)["time"] for line in told.splitlines())
     broker = (tmp_path / "c" / "logs" / "broker-1.log").read_text()
-    assert {json.loads(line)["node_id"] for line in broker.splitlines()} == {1}
+    assert {json.loads(line)["node"] for line in broker.splitlines()} == {1}
     coordinator = (tmp_path / "c" / "logs" / "coordinator.log").read_text()
     assert all(json.loads(line) for line in coordinator.splitlines())
 

@@ -19,7 +19,16 @@ from penstock.core.placement.rebalance import (
     propose_join,
     propose_rebalance,
 )
-from penstock.core.placement.ring import BrokerLoad, Ring, RingBroker, load_max, load_min, partition_point
+from penstock.core.placement.ring import (
+    POINTS,
+    BrokerLoad,
+    Ring,
+    RingBroker,
+    broker_points,
+    load_max,
+    load_min,
+    partition_point,
+)
 
 Placed = dict[PartitionId, tuple[int, ...]]
 
@@ -128,6 +137,21 @@ def test_the_order_of_arguments_does_not_matter(
 
 def ids_of(brokers: list[RingBroker]) -> list[int]:
     return [one.broker_id for one in brokers]
+
+
+@given(st.sets(st.integers(0, 1_000), min_size=1, max_size=8))
+def test_shares_are_the_arcs_that_lead_to_a_broker(ids: set[int]) -> None:
+    ring = Ring(alone(ids))
+    points = sorted(point for broker_id in ids for point in broker_points(broker_id))
+    owned = Counter[int]()
+    for earlier, point in zip([points[-1] - POINTS, *points], points, strict=False):
+        owned[next(ring.walk(point)).broker_id] += point - earlier
+    assert sum(owned.values()) == POINTS
+    assert ring.shares() == {broker_id: owned[broker_id] / POINTS for broker_id in sorted(ids)}
+
+
+def test_an_empty_ring_has_no_shares() -> None:
+    assert Ring([]).shares() == {}
 
 
 def test_every_process_proposes_the_same() -> None:

@@ -161,13 +161,13 @@ class Trial:
         for topic_id, topic in list(self.ledger.topics.items()):
             for partition in range(len(topic.partitions)):
                 place = Place(topic_id, partition)
-                start, end, records = await _read_whole(client, place)
+                start, end, records = await read_whole(client, place)
                 self.ledger.check_partition(place, start, end, records, lost_power=self._lost_power)
         self._lost_power = False
         client.close()
 
 
-async def _read_whole(client: KafkaClient, place: Place) -> tuple[int, int, list[Record]]:
+async def read_whole(client: KafkaClient, place: Place) -> tuple[int, int, list[Record]]:
     """A partition from its start to its high watermark; begun again when the start moves meanwhile."""
     while True:
         offset = start = await client.start_offset(place)

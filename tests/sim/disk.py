@@ -83,6 +83,11 @@ class SimDisk:
         self._interrupt_at = self.counters.operations + operation
         self._on_interrupt = then
 
+    def relent(self) -> None:
+        """Take back all faults that have not come about yet."""
+        self._interrupt_at = self._sync_fails_at = None
+        self.enlarge()
+
     def flip(self, path: str, byte: int, bit: int) -> None:
         """Turn one bit of a file over, on the platter and in the cache."""
         content = self.tree.find(path)

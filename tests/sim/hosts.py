@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
@@ -20,6 +21,10 @@ class Host:
         self.alive = True
         self.silent = False
         """Dead without a farewell: packets to it go nowhere until the machine boots again."""
+        self.held: list[tuple[Host, asyncio.Handle, Callable[..., object]]] | None = None
+        """What is ready to run while the process stands still; None while it runs."""
+        self.resumed_s = -1.0
+        """When the process last went on after standing still."""
         self.tasks: dict[asyncio.Task[Any], None] = {}
         """Held strongly and in order: the garbage collector must not close a frozen task."""
 

@@ -15,6 +15,9 @@ from penstock.wire.kafka import ApiKey, decode_response, encode_request, message
 ANSWER_S_MAX = 5.0
 """A broker that lost its power says nothing; a client does not wait for ever."""
 
+CHANGE_S_MAX = 12.0
+"""A change of topics may take longer: several attempts of the broker to reach a store."""
+
 FETCH_BYTES = 20_000
 OFFSET_MAX = 2**62
 _SIZE_BYTES = 4
@@ -49,20 +52,21 @@ class Fetched(NamedTuple):
     """Where to read on: behind the last batch, which compaction may have left without its last records."""
 
 
-class KafkaClient:
+class KafkaClient(asyncio.Protocol):
     """Requests may be pipelined. Once the connection is gone every call raises ConnectionError."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._received = bytearray()
         self._asked: deque[tuple[int, int, asyncio.Future[Any]]] = deque()
-        self._sent = 0
+        self._sent = self._answered = 0
         self._broken = False
-        self._listening = asyncio.create_task(self._listen())
 
     @classmethod
     async def connect(cls, host: str, port: int) -> KafkaClient:
-        return cls(*await asyncio.open_connection(host, port))
+        _, client = await asyncio.get_running_loop().create_connection(cls, host, port)
+        return client
 
     @property
     def is_broken(self) -> bool:
@@ -71,7 +75,7 @@ class KafkaClient:
 
     def close(self) -> None:
         self._break()
-        self._writer.close()
+        self._transport.close()
 
     async def call(
         self, api_key: ApiKey, version: int, body: Any, *, answer_s_max: float = ANSWER_S_MAX
@@ -82,40 +86,53 @@ class KafkaClient:
     def _ask(self, api_key: ApiKey, version: int, body: Any) -> asyncio.Future[Any]:
         if self._broken:
             raise ConnectionError("the connection is gone")
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._writer.write(encode_request(api_key, version, self._sent, "sim", body))
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._transport.write(encode_request(api_key, version, self._sent, "sim", body))
         self._asked.append((api_key, version, answer))
         self._sent += 1
         return answer
 
     async def _answer(self, answer: asyncio.Future[Any], answer_s_max: float = ANSWER_S_MAX) -> Any:
+        timer = self._loop.call_later(answer_s_max, self.close)
         try:
-            return await asyncio.wait_for(answer, answer_s_max)
-        except TimeoutError:
-            self.close()
-            raise ConnectionError("the broker fell silent") from None
+            return await answer
+        finally:
+            timer.cancel()
 
-    async def _listen(self) -> None:
-        received = 0
-        try:
-            while True:
-                size = int.from_bytes(await self._reader.readexactly(_SIZE_BYTES), "big")
-                frame = await self._reader.readexactly(size)
-                api_key, version, answer = self._asked.popleft()
-                correlation_id, body = decode_response(api_key, version, frame)
-                assert correlation_id == received, "an answer out of its order"
-                received += 1
-                if not answer.done():
-                    answer.set_result(body)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            self._break()
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received
+        received += data
+        while len(received) >= _SIZE_BYTES:
+            end = _SIZE_BYTES + int.from_bytes(received[:_SIZE_BYTES], "big")
+            if len(received) < end:
+                return
+            frame = bytes(received[_SIZE_BYTES:end])
+            del received[:end]
+            self._take(frame)
+
+    def _take(self, frame: bytes) -> None:
+        if self._broken:
+            return
+        api_key, version, answer = self._asked.popleft()
+        correlation_id, body = decode_response(api_key, version, frame)
+        assert correlation_id == self._answered, "an answer out of its order"
+        self._answered += 1
+        if not answer.done():
+            answer.set_result(body)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._break()
 
     def _break(self) -> None:
         self._broken = True
         while self._asked:
             _, _, answer = self._asked.popleft()
             if not answer.done():
-                answer.set_exception(ConnectionError("the connection broke"))
+                answer.set_exception(ConnectionError("the connection broke, or the broker fell silent"))
 
     # ---- data
 
@@ -136,7 +153,7 @@ class KafkaClient:
         """Append one batch with acks=all; returns its base offset."""
         return await self.send_batch(place, batch)
 
-    async def _fetch(self, place: Place, offset: int, wait_ms: int) -> Any:
+    async def _fetch(self, place: Place, offset: int, wait_ms: int, isolation: int = 0) -> Any:
         request = messages.FetchRequest
         one = request.FetchPartition(
             partition=place.partition,
@@ -149,7 +166,7 @@ class KafkaClient:
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
-            isolation_level=0,
+            isolation_level=isolation,
             session_epoch=-1,
             topics=[topic],
             forgotten_topics_data=[],
@@ -165,6 +182,15 @@ class KafkaClient:
         _check(answer.error_code)
         records, next_offset = _open(answer.records, offset)
         return Fetched(answer.log_start_offset, answer.high_watermark, records, next_offset)
+
+    async def fetch_committed(self, place: Place, offset: int) -> tuple[list[bytes | None], int, int]:
+        """Committed values from `offset` on, as far as one answer goes; the offset behind them, and the last stable
+        offset."""
+        answer = await self._fetch(place, offset, 0, isolation=1)
+        _check(answer.error_code)
+        aborted = {(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()}
+        values, next_offset = _open_committed(answer.records, offset, aborted)
+        return values, next_offset, int(answer.last_stable_offset)
 
     async def start_offset(self, place: Place) -> int:
         """Where the partition starts: an offset beyond every log is refused with it."""
@@ -198,14 +224,16 @@ class KafkaClient:
             name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=entries
         )
         body = request(topics=[topic], timeout_ms=30_000, validate_only=False)
-        answer = (await self.call(ApiKey.CREATE_TOPICS, _CREATE, body)).topics[0]
+        answer = (await self.call(ApiKey.CREATE_TOPICS, _CREATE, body, answer_s_max=CHANGE_S_MAX)).topics[0]
         _check(answer.error_code, answer.error_message)
         return bytes(answer.topic_id)
 
     async def delete_topic(self, topic_id: bytes) -> None:
         request = messages.DeleteTopicsRequest
         body = request(topics=[request.DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=30_000)
-        answer = (await self.call(ApiKey.DELETE_TOPICS, _DELETE, body)).responses[0]
+        answer = (await self.call(ApiKey.DELETE_TOPICS, _DELETE, body, answer_s_max=CHANGE_S_MAX)).responses[
+            0
+        ]
         _check(answer.error_code, answer.error_message)
 
     async def delete_records(self, name: str, partition: int, before_offset: int) -> int:
@@ -247,6 +275,28 @@ def _open(content: memoryview | bytes, offset: int) -> tuple[list[Record], int]:
         next_offset = header.next_offset
         view = view[len(raw) :]
     return records, next_offset
+
+
+def _open_committed(
+    content: memoryview | bytes, offset: int, aborted: set[tuple[int, int]]
+) -> tuple[list[bytes | None], int]:
+    """The values of batches that no aborted transaction wrote, and the offset behind all of them."""
+    values: list[bytes | None] = []
+    skipping: set[int] = set()
+    view, next_offset = memoryview(content), offset
+    while len(view):
+        raw = view[: size_at(view, 0)]
+        header = check(raw)
+        begun = {one for one in aborted if one[1] <= header.base_offset}
+        aborted -= begun
+        skipping |= {producer_id for producer_id, _ in begun}
+        if header.is_control:
+            skipping.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in skipping):
+            values += [one.value for one in open_batch(raw, header)]
+        next_offset = header.next_offset
+        view = view[len(raw) :]
+    return values, next_offset
 
 
 def _check(code: int, message: str | None = None) -> None:

@@ -42,6 +42,8 @@ class ModelStore:
         self.snapshot = Entry(0, (), is_snapshot=True)
         self._late: deque[tuple[int, tuple[Event, ...]]] = deque()
         self.sessions = Sessions()
+        self.on_take: Callable[[int, tuple[Event, ...]], None] = lambda index, events: None
+        """Told of every append that takes effect: its index and its events."""
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -55,6 +57,7 @@ class ModelStore:
         if index < self.end_index:
             return Conflict(self.end_index)
         self.entries.append(Entry(index + len(events), events))
+        self.on_take(index, events)
         self._wake()
         return self.end_index
 
@@ -120,6 +123,10 @@ class ModelMetadataLog:
         self.cluster_id = "model-cluster"
         self.faults: deque[Fault] = deque()
         """What happens to the next appends, one after the other."""
+
+    @property
+    def seen_index(self) -> int:
+        return self._store.end_index
 
     async def append(self, index: int, events: Sequence[Event]) -> int | Conflict:
         assert events, "an append has at least one event"

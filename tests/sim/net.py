@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sim.hosts import Host
 from sim.pipe import Pipe, Signal
@@ -67,7 +67,7 @@ class SimNet:
         self._servers: dict[tuple[str, int], SimServer] = {}
         self._ends: dict[SimTransport, None] = {}
         self._cuts: dict[tuple[str, str], None] = {}
-        self._stalled: list[Pipe] = []
+        self._stalled: list[Pipe[Any]] = []
         self._ports: dict[str, int] = {}
 
     # ---- faults
@@ -130,7 +130,7 @@ class SimNet:
         """Whether a packet from one host does not reach this life of another."""
         return (source, target.name) in self._cuts or target.silent
 
-    def stall(self, pipe: Pipe) -> None:
+    def stall(self, pipe: Pipe[Any]) -> None:
         self._stalled.append(pipe)
 
     def retry_stalled(self) -> None:

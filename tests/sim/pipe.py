@@ -1,4 +1,4 @@
-"""One direction of one connection: bytes and signals under way. Never touches a protocol; its ends do."""
+"""One direction of one connection: what is under way, bytes and signals mostly. Never touches a protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sim.hosts import Host
 
@@ -22,22 +22,23 @@ class Signal(Enum):
 
 
 Item = bytes | Signal
+ItemT = TypeVar("ItemT")
 
 
-class Pipe:
+class Pipe(Generic[ItemT]):
     """Delivers items to `arrive` after a random delay, never out of order; waits while the network is cut."""
 
-    def __init__(self, net: SimNet, source: Host, target: Host, arrive: Callable[[Item], None]) -> None:
+    def __init__(self, net: SimNet, source: Host, target: Host, arrive: Callable[[ItemT], None]) -> None:
         self._net = net
         self._arrive = arrive
         self.source = source
         self.target = target
         self.under_way_bytes = 0
-        self._items: deque[tuple[float, Item]] = deque()
+        self._items: deque[tuple[float, ItemT]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._stalled = False
 
-    def send(self, item: Item) -> None:
+    def send(self, item: ItemT) -> None:
         if isinstance(item, bytes):
             self.under_way_bytes += len(item)
         self._items.append((self._net.loop.time() + self._net.latency_s(), item))

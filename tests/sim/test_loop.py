@@ -208,3 +208,48 @@ def test_clock_and_chance_come_from_the_loop() -> None:
     assert (len(some), min(below), max(below)) == (4, 0, 9)
     assert run(5, main) == (times, some, below)
     assert run(6, main)[1:] != (some, below)
+
+
+def test_a_paused_process_stands_still_and_then_finds_everything_due() -> None:
+    async def tick(seen: list[float], loop: SimLoop) -> None:
+        while True:
+            await asyncio.sleep(1)
+            seen.append(loop.time())
+
+    async def main(loop: SimLoop) -> tuple[list[float], list[float]]:
+        paused, other = list[float](), list[float]()
+        loop.spawn("paused", tick(paused, loop))
+        loop.spawn("other", tick(other, loop))
+        await asyncio.sleep(2.5)
+        loop.pause("paused")
+        await asyncio.sleep(4)
+        loop.resume("paused")
+        assert loop.host("paused").resumed_s == loop.time()
+        await asyncio.sleep(1.2)
+        return paused, other
+
+    assert run(1, main) == ([1, 2, 6.5, 7.5], [1, 2, 3, 4, 5, 6, 7])
+
+
+def test_a_process_that_dies_while_it_is_paused_never_goes_on() -> None:
+    async def main(loop: SimLoop) -> list[int]:
+        seen = list[int]()
+
+        async def speak() -> None:
+            await asyncio.sleep(1)
+            seen.append(1)
+
+        loop.spawn("host", speak())
+        await asyncio.sleep(0.5)
+        loop.pause("host")
+        await asyncio.sleep(1)
+        loop.net.crash("host")
+        loop.host("host")
+        await asyncio.sleep(5)
+        return seen
+
+    assert run(1, main) == []
+
+
+def test_a_run_without_a_trace_is_the_same_run() -> None:
+    assert run(3, _order_of_twenty, is_traced=False) == run(3, _order_of_twenty)

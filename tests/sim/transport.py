@@ -40,7 +40,7 @@ class SimTransport(asyncio.Transport):
         self._scheduled = self._reading_paused = self._writing_paused = False
         self._eof_wanted = self._eof_sent = self._closing = self._lost = False
         self.peer: SimTransport
-        self.pipe: Pipe
+        self.pipe: Pipe[Item]
 
     def link(self, peer: SimTransport) -> None:
         self.peer = peer

@@ -29,7 +29,7 @@ class SimWorkers:
 
     def __init__(self, loop: SimLoop, name: str, knobs: WorkerKnobs | None = None) -> None:
         self._loop = loop
-        self._knobs = knobs or WorkerKnobs()
+        self.knobs = knobs or WorkerKnobs()
         self._chance = loop.random_for(f"workers/{name}")
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
@@ -47,6 +47,6 @@ class SimWorkers:
         self._loop.call_later(self._delay_s(), done, result)
 
     def _delay_s(self) -> float:
-        knobs = self._knobs
+        knobs = self.knobs
         slow = self._chance.random() < knobs.slow_chance
         return self._chance.uniform(knobs.delay_s_min, knobs.slow_s_max if slow else knobs.delay_s_max)

@@ -194,7 +194,10 @@ class LocalCluster:
             async with asyncio.TaskGroup() as starts:
                 for broker in self.brokers:
                     starts.create_task(broker.start())
-        except* StartError as refusals:
+        except ExceptionGroup as failures:
+            refusals, others = failures.split(StartError)
+            if refusals is None or others is not None:
+                raise
             raise StartError("\n".join(map(str, refusals.exceptions))) from None
         return ClusterReady(
             self._plan, self.coordinator.ready, tuple(broker.ready for broker in self.brokers)

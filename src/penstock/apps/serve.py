@@ -16,6 +16,7 @@ from penstock.apps.doorways import KAFKA, Doorways
 from penstock.apps.process import CLUSTER_FILE, done_before, lock_directory, loop_factory, settle_memory
 from penstock.apps.ready import ReadyInfo, StartError
 from penstock.core.errors import BrokerError
+from penstock.core.machines.cluster.values import GOSSIP_LISTENER
 from penstock.core.model import Storage
 from penstock.core.ports import Files
 from penstock.node.broker import OWN_NAMES, Broker, start_broker
@@ -143,6 +144,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None], stop
             on_ready(_ready_info(settings, bound, advertised))
             await stopping.wait()
         logger.info("stopping")
+        await broker.announce_stop()
         await doorways.close()
     finally:
         is_clean = await broker.stop()
@@ -163,6 +165,8 @@ async def _join(broker: Broker, bound: dict[str, Address], advertised: Address) 
     """Take part in the cluster. Every door is advertised at the host of the Kafka door."""
     listeners = {name: Address(advertised.host, address.port) for name, address in bound.items()}
     listeners[KAFKA] = advertised
+    if broker.settings.gossip:
+        listeners[GOSSIP_LISTENER] = advertised  # the same port number, of UDP
     try:
         await broker.join(listeners)
     except BrokerError as error:

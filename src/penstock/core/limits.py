@@ -170,8 +170,9 @@ BROKER_ID_MAX = 2**31 - 1
 LINK_KEY_BYTES = 32
 """As many as HMAC-SHA256 makes use of."""
 
-LINK_REQUESTS_IN_FLIGHT_MAX = 1_000
-"""Calls to one peer without an answer; the peer stops reading at as many by default. Further calls are throttled."""
+LINK_REQUESTS_IN_FLIGHT_MAX = 10_000
+"""Calls to one peer without an answer: those of all clients here, most of which wait for data. Further ones are
+throttled, and the peer stops reading."""
 
 LINK_BYTES_IN_FLIGHT_MAX = 64 * 2**20
 """Bytes of those calls: what a peer that stopped reading can keep in memory here."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import BrokerError, UnknownTopic
-from penstock.core.limits import LINK_KEY_BYTES, PRODUCER_IDS_BLOCK
+from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log.recovery import open_log
 from penstock.core.machines.catalog.catalog import Catalog, make_topic_id
 from penstock.core.machines.catalog.events import (
@@ -26,17 +26,15 @@ from penstock.core.machines.catalog.events import (
     TopicRemoved,
     TopicSaved,
 )
-from penstock.core.machines.cluster.events import BrokerSaved, PartitionRemoved, PartitionSaved
-from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_BROKER_EPOCH
+from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.values import GOSSIP_LISTENER
 from penstock.core.machines.consumer_group.targets import Topics
-from penstock.core.model import Address, PartitionId
+from penstock.core.model import Address, Storage
 from penstock.core.resource_config import ResourceKind
 from penstock.node import checkpoint
 from penstock.node.checkpoint import Identity
 from penstock.node.cluster import metadata_file
 from penstock.node.cluster.catalog_host import CatalogHost
-from penstock.node.cluster.controller import Controller
-from penstock.node.cluster.membership import ClusterMembership, MemberProfile
 from penstock.node.cluster.metadata_file import MetadataFile
 from penstock.node.cluster.metadata_log import MetadataLog, OpenSharedLog, SharedMetadataLog
 from penstock.node.coordinators.group_coordinator import GroupCoordinator
@@ -45,12 +43,9 @@ from penstock.node.coordinators.markers import Markers
 from penstock.node.coordinators.shard_host import ShardHost
 from penstock.node.coordinators.subscriptions import TOPIC as SUBSCRIPTIONS_TOPIC
 from penstock.node.coordinators.subscriptions import Subscriptions
-from penstock.node.coordinators.transaction_links import TransactionLinks
 from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
 from penstock.node.coordinators.transactions import TransactionCoordinator
 from penstock.node.janitor import Janitor
-from penstock.node.peers.link_opening import LinkPeer
-from penstock.node.peers.links import PeerLinks
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import TOPICS_DIRECTORY, PartitionTable
 from penstock.node.runtime.runtime import Runtime
@@ -60,11 +55,18 @@ from penstock.node.topic_creation import NewTopic, TopicCreation
 from penstock.node.topic_defaults import inherited_group_settings, inherited_settings, initial_features
 
 if TYPE_CHECKING:
+    from penstock.node.cluster.controller import Controller
+    from penstock.node.cluster.membership import ClusterMembership
+    from penstock.node.cluster_parts import LastRun
+    from penstock.node.coordinators.transaction_links import TransactionLinks
+    from penstock.node.peers.gossip import GossipHost
+    from penstock.node.peers.gossip_member import GossipMember
+    from penstock.node.peers.links import PeerLinks
     from penstock.node.replicas.replication import Replication
 
 logger = logging.getLogger("penstock.broker")
 
-OWN_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY, *checkpoint.FILE_NAMES)
+OWN_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY, *checkpoint.FILE_NAMES, "gossip.json")
 """Files and directories that a node creates in its data directory."""
 ADOPTED_NAMES = (TOPICS_DIRECTORY, metadata_file.DIRECTORY)
 """Those that are data: they must not exist without an identity."""
@@ -80,16 +82,14 @@ class Broker:
         identity: Identity,
         recovery_points: dict[str, int],
         shared: SharedMetadataLog | None = None,
-        complete_epoch: int = NO_BROKER_EPOCH,
+        last_run: LastRun | None = None,
     ) -> None:
         self.settings = settings
         self.runtime = runtime
         self.identity = identity
         self.started_ms = runtime.clock.now_ms()
         self.catalog = Catalog(inherited_group_settings(settings), initial_features(settings))
-        self.creation = TopicCreation(
-            settings.default_partitions, identity.node_id, runtime.clock, runtime.rng
-        )
+        self.creation = TopicCreation(settings.default_partitions, identity.node_id, runtime.clock)
         self.catalog_version = 0
         """Incremented whenever topics or their leaders change, so that doors can cache what they derive from them."""
         self._recovery_points = recovery_points
@@ -106,6 +106,37 @@ class Broker:
         self.find_held = self._table.find_held
         self.leader_of = self._table.leader_of
         self._janitor = Janitor(runtime, settings, self.partitions, self, recovery_points)
+        self.links: PeerLinks | None = None
+        """Connections to the other brokers of the cluster."""
+        self.transaction_links: TransactionLinks | None = None
+        self.listeners: Mapping[str, Address] = {}
+        """The advertised addresses of the doors, once they are bound."""
+        self._gossip: GossipMember | None = None
+        self.membership: ClusterMembership | None = None
+        self.controller: Controller | None = None
+        self.replication: Replication | None = None
+        """What this broker copies from others and they from it."""
+        if shared is not None and last_run is not None:
+            self._prepare_membership(shared, last_run)
+        self._make_coordinators()
+        self._shard_hosts: dict[str, ShardHost[Any]] = {
+            GROUPS_TOPIC: self.group_coordinator.groups.host,
+            TRANSACTIONS_TOPIC: self.transactions.host,
+            SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
+        }
+
+    def _prepare_membership(self, shared: SharedMetadataLog, last_run: LastRun) -> None:
+        from penstock.node.cluster_parts import make_links, make_member, make_replication
+
+        runtime, identity, catalog = self.runtime, self.identity, self.catalog
+        self.links, self.transaction_links = make_links(runtime, identity, catalog)
+        self.membership, self.controller = make_member(
+            shared, self._metadata, catalog, runtime, identity, self.settings, last_run, self._set_active
+        )
+        self.replication = make_replication(self, self._table, self._janitor.write_points)
+
+    def _make_coordinators(self) -> None:
+        settings, runtime = self.settings, self.runtime
         self.group_coordinator = GroupCoordinator(
             settings,
             runtime,
@@ -113,9 +144,6 @@ class Broker:
             lambda: Topics(self.catalog, self.catalog_version),
             partial(self.catalog.resource_overrides, ResourceKind.GROUP),
         )
-        self.links = None if shared is None else PeerLinks(runtime, identity.node_id, self._find_peer)
-        """Connections to the other brokers of the cluster."""
-        self.transaction_links = None if self.links is None else TransactionLinks(self.links)
         self.markers = Markers(
             self.catalog, self.partition, self.group_coordinator.committed, self.transaction_links
         )
@@ -123,53 +151,6 @@ class Broker:
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
         self.subscriptions = Subscriptions(settings, runtime, self.own_topic, self.catalog, self.partition)
-        self._shard_hosts: dict[str, ShardHost[Any]] = {
-            GROUPS_TOPIC: self.group_coordinator.groups.host,
-            TRANSACTIONS_TOPIC: self.transactions.host,
-            SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
-        }
-        self.membership, self.controller = self._make_member(shared, complete_epoch)
-        self.replication = self._make_replication()
-        """What this broker copies from others and they from it; None for a single broker."""
-
-    def _make_member(
-        self, shared: SharedMetadataLog | None, complete_epoch: int
-    ) -> tuple[ClusterMembership | None, Controller | None]:
-        """A single broker has no membership and no controller."""
-        if shared is None:
-            return None, None
-        identity, rng = self.identity, self.runtime.rng
-        profile = MemberProfile(
-            identity.cluster_id,
-            identity.node_id,
-            rng.bytes(16).hex(),
-            self.settings.rack,
-            rng.bytes(LINK_KEY_BYTES),
-            takes_share=self.settings.takes_share,
-        )
-        profile.previous_epoch = complete_epoch
-        membership = ClusterMembership(
-            shared, self._metadata, self.catalog, profile, self._set_active, self._save_broker_epoch
-        )
-        return membership, Controller(shared, self._metadata, self.catalog, self.identity.node_id)
-
-    def _make_replication(self) -> Replication | None:
-        membership, links = self.membership, self.links
-        if membership is None or links is None:
-            return None
-        from penstock.node.peers.peer_calls import ReplicaIdentity
-        from penstock.node.replicas.replication import Replication
-
-        return Replication(
-            self.catalog,
-            self._table,
-            self.runtime,
-            links,
-            lambda: ReplicaIdentity(self.identity.node_id, membership.epoch),
-            self.change,
-            self._janitor.write_points,
-            self.settings.copies_max,
-        )
 
     @property
     def _log(self) -> MetadataLog:
@@ -202,19 +183,24 @@ class Broker:
         return catalog.decide_adopt_topic_defaults(configured, is_shared=self._shared is not None)
 
     async def join(self, listeners: Mapping[str, Address]) -> None:
-        """Take part in the cluster under these addresses; returns once this broker is active. Nothing to do for a
-        single broker."""
+        """Take part in the cluster under these addresses; returns once this broker is active. A single broker only
+        remembers them. An address of gossip asks for it."""
+        self.listeners = {name: one for name, one in listeners.items() if name != GOSSIP_LISTENER}
         if self.membership is not None and self.controller is not None and self.replication is not None:
-            await self.membership.join(listeners)
+            from penstock.node.cluster_parts import bind_gossip
+
+            self._gossip = await bind_gossip(self, listeners)
+            own = {} if self._gossip is None else {GOSSIP_LISTENER: self._gossip.address}
+            await self.membership.join({**self.listeners, **own})
             self.controller.start()
             self.replication.start()
+            if self._gossip is not None:
+                await self._gossip.start()
 
-    def _find_peer(self, broker_id: int) -> LinkPeer | None:
-        cluster = self.catalog.cluster
-        found = cluster.find_broker(broker_id)
-        if found is None or found.is_fenced or cluster.link_key is None:
-            return None
-        return LinkPeer(found.listeners[KAFKA_LISTENER], self.identity.cluster_id, cluster.link_key)
+    @property
+    def gossip(self) -> GossipHost | None:
+        """What this broker hears of the others: hints. None without a cluster, and if gossip is off."""
+        return None if self._gossip is None else self._gossip.host
 
     def _set_active(self, is_active: bool) -> None:
         self._table.set_active(is_active=is_active)
@@ -222,15 +208,17 @@ class Broker:
             self.replication.set_active(is_active=is_active)
         self.catalog_version += 1
 
-    def _save_broker_epoch(self, epoch: int) -> None:
-        checkpoint.save_registration(self.runtime.files, epoch, self.runtime.boot_id)
+    async def announce_stop(self) -> None:
+        """Before the doors close: others take over what they can, and clients hear of it from this broker."""
+        if self.membership is not None and self.controller is not None:
+            await self.controller.stop()
+            await self.membership.begin_leaving()
 
     async def stop(self) -> bool:
         """Flush everything, save the recovery points and the clean-shutdown marker; False if the shutdown is not
         clean."""
-        if self.membership is not None and self.controller is not None:
-            await self.controller.stop()
-            await self.membership.begin_leaving()
+        if self._gossip is not None:
+            await self._gossip.stop()
         await self.subscriptions.stop()
         await self.transactions.stop()
         await self.group_coordinator.stop()
@@ -299,9 +287,22 @@ class Broker:
         return self._metadata.is_online and (self.membership is None or self.membership.is_active)
 
     @property
+    def unready_reason(self) -> str:
+        """Why this broker is not ready for clients, as a sentence; empty if it is."""
+        failure = self._metadata.failure
+        if failure is not None:
+            return f"the metadata log is offline: {failure}"
+        return "" if self.membership is None else self.membership.inactive_reason
+
+    @property
     def metadata_end(self) -> int:
         """Index after the last metadata event that was applied here; every change increases it."""
         return self._metadata.index
+
+    @property
+    def metadata_lag(self) -> int | None:
+        """Events that this broker knows to be in the shared metadata log and has not applied yet; None without one."""
+        return None if self._shared is None else max(0, self._shared.seen_index - self._metadata.index)
 
     @property
     def metadata_epoch(self) -> int:
@@ -327,6 +328,7 @@ class Broker:
         for event in events:
             if isinstance(event, TopicRemoved):
                 removed[self.catalog.topic_by_id(event.id).name] = None
+            ids_upto = self.catalog.producer_ids_upto
             self.catalog.apply(event)
             self.catalog_version += 1
             match event:
@@ -338,24 +340,23 @@ class Broker:
                     self.subscriptions.follow_topic(topic)
                 case PartitionSaved(placed):
                     yield from self._table.place(placed)
-                    if self.replication is not None and self.controller is not None:
-                        self.replication.place(placed)
+                    if self.controller is not None:
                         self.controller.partition_changed(placed)
-                case PartitionRemoved(topic_id, index):
-                    if self.replication is not None:
-                        self.replication.forget(PartitionId(topic_id, index))
                 case BrokerSaved(broker):
                     if self.membership is not None and self.controller is not None:
                         self.membership.follow_registration(broker)
                         self.controller.wake()
-                    if self.links is not None and self.replication is not None:
+                    if self.links is not None:
                         self.links.refresh()
-                        self.replication.following.brokers_changed()
+                    self._follow_gossip()
+                case BrokerRemoved():
+                    self._follow_gossip()
                 case BrokerConfigSaved() | TopicDefaultsSaved():
                     for topic in self.catalog.topics:
                         yield from self._table.open_topic(topic)
                 case ProducerIdsReserved(upto, owner):
-                    if owner == self.identity.node_id:
+                    # A snapshot names the last block again, of which ids were given out.
+                    if owner == self.identity.node_id and upto > ids_upto:
                         self._producer_ids = iter(range(upto - PRODUCER_IDS_BLOCK, upto))
                 case ResourceConfigSaved(ResourceKind.GROUP, name):
                     self.group_coordinator.groups.configure(name)
@@ -363,9 +364,15 @@ class Broker:
                     yield from self._table.drop_topic(next(reversed(removed)))
                 case _:
                     pass  # read from the catalog on demand
+            if self.replication is not None:
+                self.replication.follow(event)
             yield 1
         if removed:
             yield from self._forget_topics(removed)
+
+    def _follow_gossip(self) -> None:
+        if self._gossip is not None:
+            self._gossip.follow_brokers()
 
     def _open_topic(self, topic: Topic) -> Sliced[None]:
         if topic.name in self._shard_hosts:
@@ -388,7 +395,8 @@ class Broker:
 
     async def create_topic(self, new: NewTopic) -> None:
         """Create a topic; returns once it is durable."""
-        await self.change(lambda catalog: self.creation.decide(catalog, new))
+        topic_id = self.new_topic_id()
+        await self.change(lambda catalog: self.creation.decide(catalog, new, topic_id))
 
     async def auto_create_topic(self, name: str) -> None:
         """Create a topic on demand, with default settings."""
@@ -403,9 +411,10 @@ class Broker:
     ) -> None:
         """Create a topic that the broker itself writes to, if it is missing."""
         new = NewTopic(name, partition_count, overrides, is_internal=is_internal)
+        topic_id = self.new_topic_id()
 
         def decide(catalog: Catalog) -> Sequence[Event]:
-            return () if catalog.find(name) is not None else self.creation.decide(catalog, new)
+            return () if catalog.find(name) is not None else self.creation.decide(catalog, new, topic_id)
 
         await self.change(decide)
         if not self._table.is_open(name):
@@ -434,13 +443,14 @@ async def start_broker(
     cluster; without it the node is a cluster of its own."""
     files = runtime.files
     checkpoint.require_identity(files, ADOPTED_NAMES)
+    stored_cluster_id = checkpoint.stored_cluster_id(files)
     recovery_points = checkpoint.load_recovery_points(files)
     shared = None
     if open_shared is not None:
         seen_index = recovery_points.get(metadata_file.DIRECTORY, 0)
-        shared = await open_shared(checkpoint.stored_cluster_id(files), seen_index)
+        shared = await open_shared(stored_cluster_id, seen_index)
     try:
-        return await _start(settings, runtime, recovery_points, shared)
+        return await _start(settings, runtime, recovery_points, shared, is_new=not stored_cluster_id)
     except BaseException:
         if shared is not None:
             await shared.close()
@@ -452,6 +462,8 @@ async def _start(
     runtime: Runtime,
     recovery_points: dict[str, int],
     shared: SharedMetadataLog | None,
+    *,
+    is_new: bool,
 ) -> Broker:
     files = runtime.files
     was_clean = checkpoint.take_clean_marker(files)
@@ -467,7 +479,16 @@ async def _start(
             "the last run did not shut down cleanly; verifying logs past their recovery points",
             extra={"run_epoch": identity.run_epoch},
         )
-    complete_epoch = checkpoint.complete_epoch(files, runtime.boot_id, was_clean=was_clean)
-    broker = Broker(settings, runtime, identity, recovery_points, shared, complete_epoch)
+    last_run = None
+    if shared is not None:
+        from penstock.node.cluster_parts import LastRun
+
+        registration = checkpoint.load_registration(files)
+        last_run = LastRun(
+            registration.complete_epoch(runtime.boot_id, was_clean=was_clean),
+            has_directory=not is_new or settings.storage is Storage.MEMORY,
+            session=registration.session,
+        )
+    broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()
     return broker

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.core.cluster_id import make_cluster_id
 from penstock.core.errors import TornSegment, WrongCluster
@@ -112,20 +112,32 @@ def _check_kind(content: Any, shared_cluster_id: str | None) -> None:
         )
 
 
-def save_registration(files: Files, broker_epoch: int, boot_id: str) -> None:
-    """The broker epoch in which this directory is written from now on, and the run of the operating system."""
-    checked.write(files, REGISTRATION_FILE, {"broker_epoch": broker_epoch, "boot_id": boot_id})
+class Registration(NamedTuple):
+    """How the last run of a cluster's broker was registered."""
+
+    broker_epoch: int = NO_BROKER_EPOCH
+    session: int = 0
+    boot_id: str = ""
+    """The run of the operating system."""
+
+    def complete_epoch(self, boot_id: str, *, was_clean: bool) -> int:
+        """Its broker epoch, if none of its records can be missing; else NO_BROKER_EPOCH.
+
+        A killed process loses nothing while the operating system runs on: its writes are in the page cache.
+        """
+        is_complete = was_clean or (boot_id and self.boot_id == boot_id)
+        return self.broker_epoch if is_complete else NO_BROKER_EPOCH
 
 
-def complete_epoch(files: Files, boot_id: str, *, was_clean: bool) -> int:
-    """The broker epoch of the last run, if none of its records can be missing; else NO_BROKER_EPOCH.
+def save_registration(files: Files, registration: Registration) -> None:
+    """Blocks until the file is synced."""
+    checked.write(files, REGISTRATION_FILE, registration._asdict())
 
-    A killed process loses nothing while the operating system runs on: its writes are in the page cache.
-    """
+
+def load_registration(files: Files) -> Registration:
+    """That of the last run that wrote to this directory; empty values if there was none."""
     content = checked.read(files, REGISTRATION_FILE)
-    if content is None or not (was_clean or (boot_id and content["boot_id"] == boot_id)):
-        return NO_BROKER_EPOCH
-    return int(content["broker_epoch"])
+    return Registration() if content is None else Registration(**content)
 
 
 def take_clean_marker(files: Files) -> bool:

@@ -17,7 +17,7 @@ from penstock.node.log_choices import LogFormat, LogLevel
 ROOT_LOGGER = "penstock"
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_JSON_OWN = ("time", "level", "logger", "message", "exception", "node_id")
+_JSON_OWN = ("time", "level", "logger", "message", "exception", "node")
 
 
 def configure_logging(
@@ -55,7 +55,7 @@ class JsonFormatter(logging.Formatter):
 
     def __init__(self, node_id: int | None = None) -> None:
         super().__init__()
-        self._node: dict[str, object] = {} if node_id is None else {"node_id": node_id}
+        self._node: dict[str, object] = {} if node_id is None else {"node": node_id}
 
     def format(self, record: logging.LogRecord) -> str:
         content: dict[str, object] = {

@@ -1,6 +1,6 @@
 """Creation and growth of topics for all doors, on demand, and for the broker's own topics.
 
-Adds defaults, the new id and the replica checks to a request, and lets the catalog decide, which also places the
+Adds defaults and the replica checks to a request, and lets the catalog decide, which also places the
 partitions if brokers are registered. The caller commits.
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.core.errors import InvalidAssignment, InvalidReplication, InvalidRequest
-from penstock.core.machines.catalog.catalog import Catalog, make_topic_id
+from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
-from penstock.core.ports import Clock, Rng
+from penstock.core.ports import Clock
 from penstock.node.replicas.admission import REPLICAS
 
 
@@ -38,14 +38,17 @@ class NewTopic(NamedTuple):
 class TopicCreation:
     """Decides the creation of topics on one node."""
 
-    def __init__(self, default_partitions: int, node_id: int, clock: Clock, rng: Rng) -> None:
+    def __init__(self, default_partitions: int, node_id: int, clock: Clock) -> None:
         self._default_partitions = default_partitions
         self._node_id = node_id
         self._clock = clock
-        self._rng = rng
 
-    def decide(self, catalog: Catalog, new: NewTopic) -> list[Event]:
-        """The events that create the topic. Raises if it cannot be created."""
+    def decide(self, catalog: Catalog, new: NewTopic, topic_id: bytes) -> list[Event]:
+        """The events that create the topic. Raises if it cannot be created.
+
+        All decisions of one request have the same id: an append without a reply may have taken effect although the
+        change was decided again since, and the client is told the id that the topic has.
+        """
         count = len(new.assignments) or new.partition_count
         factor = REPLICAS if new.replication_factor is None else new.replication_factor
         is_single = not catalog.cluster.has_brokers
@@ -53,7 +56,7 @@ class TopicCreation:
             new.name,
             self._default_partitions if count is None else count,
             new.overrides,
-            topic_id=make_topic_id(self._rng),
+            topic_id=topic_id,
             now_ms=self._clock.now_ms(),
             internal=new.is_internal,
             replication_factor=factor,

@@ -88,6 +88,10 @@ def task_name(name: str, task: int) -> str:
     return f"{name}/task-{task}"
 
 
+def _attempt_name(name: str, attempt: str) -> str:
+    return f"{name}/given-up-{attempt}"
+
+
 def mark(cluster: Cluster, batch: int, one: TaskWrites, by: TransactionHold) -> None:
     """Record in the transaction of `by` that this task's part of the batch is written."""
     offsets = {one.anchor: CommittedOffset(batch, _signature(one.hold))}
@@ -108,6 +112,12 @@ def last_batch(cluster: Cluster, name: str, timeout_ms: int) -> int:
             time.sleep(_PAUSE_S)
     take(cluster, name, timeout_ms)
     return _newest(cluster, name).offset
+
+
+def is_given_up(cluster: Cluster, name: str, attempt: str) -> bool:
+    """Whether the driver has given up this attempt. A task asks after it has taken its name and before it writes: it
+    is then either refused here or fenced by the sweep that follows the mark."""
+    return standing(cluster, _attempt_name(name, attempt)) is not None
 
 
 class Decisions:
@@ -143,14 +153,18 @@ class Decisions:
         counts = made.written if made.batch >= batch else ()
         self._abort(one for one in written if one not in counts)
 
+    def stop_attempt(self, attempt: str, written: Sequence[TaskWrites]) -> None:
+        """Fence the tasks of an attempt that wrote nothing so far, also those that have not started yet."""
+        # A transactional id that exists is a mark that needs no topic and that the broker forgets after a while.
+        take(self._cluster, _attempt_name(self._name, attempt), self._timeout_ms)
+        self.sweep(written)
+
     def sweep(self, written: Sequence[TaskWrites]) -> None:
-        """Abort transactions that earlier runs left open under task names that are no longer used."""
+        """Fence the tasks that are not in `written` or in the last decision, and abort their transactions."""
         known = {one.hold.transactional_id for one in (*written, *self._read().written)}
-        for transactional_id in open_ids(self._cluster, task_name(self._name, 0)[:-1]):
+        for transactional_id in open_ids(self._cluster, task_name(self._name, 0)[:-1], with_taken=True):
             if transactional_id not in known:
-                take(
-                    self._cluster, transactional_id, self._timeout_ms
-                )  # fences the task and aborts its transaction
+                take(self._cluster, transactional_id, self._timeout_ms)
 
     # -- decide
 

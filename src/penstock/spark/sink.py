@@ -19,7 +19,7 @@ from penstock.client.errors import Aborted, BadArgument, ClientError
 from penstock.client.raw.cluster import Cluster
 from penstock.client.raw.transactions import end, new_producer, standing, take
 from penstock.core.records.batch_builder import ProducerIdentity
-from penstock.spark.decisions import NEVER, Decisions, TaskWrites, last_batch, mark, task_name
+from penstock.spark.decisions import NEVER, Decisions, TaskWrites, is_given_up, last_batch, mark, task_name
 from penstock.spark.sink_options import SinkOptions, check_columns, read_sink_options
 from penstock.spark.task_reader import cached_cluster
 from penstock.spark.task_writer import TaskWriter
@@ -44,6 +44,7 @@ class TaskReport(WriterCommitMessage):
     """The result a task sends to the driver. Skipped: the batch was already committed when the task started."""
 
     identity: TaskIdentity
+    attempt: str
     written: TaskWrites | None = None
     is_skipped: bool = False
 
@@ -53,6 +54,8 @@ class Sink:
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
+        self._attempt = uuid.uuid4().hex
+        """Tasks recognise by it that the job or the run of the query that they belong to was given up."""
 
     def write_rows(self, identity: TaskIdentity, batches: Iterable[Any]) -> TaskReport:
         """In a task: write the rows in a transaction that stays open, or without one for at-least-once delivery."""
@@ -63,22 +66,29 @@ class Sink:
             decided = last_batch(cluster, identity.name, self._options.transaction_ms_max)
             if decided >= identity.batch:
                 _drain(batches)
-                return TaskReport(identity, is_skipped=True)
+                return TaskReport(identity, self._attempt, is_skipped=True)
         rows = (batch for batch in batches if batch.num_rows)
         first = next(rows, None)
         if first is None:
-            return TaskReport(identity)
+            return TaskReport(identity, self._attempt)
         if not self._options.is_exactly_once:
             producer_id, epoch = new_producer(cluster)
             producer = ProducerIdentity(producer_id, epoch, is_transactional=False)
             _write(TaskWriter(cluster, self._options.terms, producer), first, rows)
-            return TaskReport(identity)
-        return TaskReport(identity, self._write_open(cluster, identity, first, rows))
+            return TaskReport(identity, self._attempt)
+        return TaskReport(identity, self._attempt, self._write_open(cluster, identity, first, rows))
 
     def _write_open(
         self, cluster: Cluster, identity: TaskIdentity, first: Any, rows: Iterator[Any]
     ) -> TaskWrites:
         hold = take(cluster, task_name(identity.name, identity.task), self._options.transaction_ms_max)
+        # Spark aborts a job while its other tasks still run, and kills them soon after. One that opened a transaction
+        # now would leave it open until it times out.
+        if is_given_up(cluster, identity.name, self._attempt):
+            raise Aborted(
+                f"the job was aborted before task {identity.task} wrote its first row; the cause is in the error of "
+                "the task that failed first"
+            )
         producer = ProducerIdentity(hold.producer_id, hold.producer_epoch, is_transactional=True)
         try:
             spans = _write(TaskWriter(cluster, self._options.terms, producer, hold), first, rows)
@@ -113,7 +123,9 @@ class Sink:
     def abort_all(self, messages: Sequence[WriterCommitMessage | None], name: str | None) -> None:
         """On the driver, when a task or the commit failed: abort the batch unless it is already decided.
 
-        Tasks without a report may have left a transaction open, or may still be writing: they are fenced.
+        Tasks without a report may have left a transaction open, may still be writing, or may be about to start: they
+        are stopped. `name` is for a batch without any report. A query's driver then does not know the attempt either: a
+        task that starts after this call is fenced when the query is started again.
         """
         reports = [one for one in messages if isinstance(one, TaskReport)]
         written = [one.written for one in reports if one.written is not None]
@@ -126,7 +138,8 @@ class Sink:
         else:
             self._decisions(cluster, identity.name).give_up(identity.batch, written)
         if len(reports) < len(messages):
-            self._decisions(cluster, identity.name).sweep(written)
+            attempt = reports[0].attempt if reports else self._attempt
+            self._decisions(cluster, identity.name).stop_attempt(attempt, written)
 
     def _decisions(self, cluster: Cluster, name: str) -> Decisions:
         return Decisions(cluster, name, self._options.transaction_ms_max)

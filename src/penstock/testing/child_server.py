@@ -90,12 +90,12 @@ class ChildServer(ABC):
         process.wait()
         self._process = None
 
-    def stop(self) -> int:
+    def stop(self, wait_s_max: float = STOP_S_MAX) -> int:
         """Send SIGTERM and return the exit code. Raises BrokerDied on a timeout; never kills."""
         process = self._running()
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(STOP_S_MAX)
+            code = process.wait(wait_s_max)
         except subprocess.TimeoutExpired:
             raise BrokerDied(f"the {self.noun} ignored SIGTERM\n{self._tail()}") from None
         self._process = None

@@ -57,7 +57,9 @@ class Cluster:
 
     def __init__(self, home: Path, brokers: int, flags: dict[str, Flag]) -> None:
         self.home = home
-        self.coordinator = CoordinatorServer(home / "coordinator", int(flags.get("session_ms", SESSION_MS)))
+        self.coordinator = CoordinatorServer(
+            home / "coordinator", int(str(flags.get("session_ms", SESSION_MS)))
+        )
         self.brokers: list[Broker] = []
         self._count = brokers
         self._flags = flags

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster_nodes import ClusterNodes, on_a_cluster
 from manual_ports import Hand, PromptWorkers, run, turns
 from penstock.core.errors import DiskFailed, NotLeader, Offline, TopicExists, UnknownTopic
 from penstock.core.limits import PRODUCER_IDS_BLOCK
@@ -15,6 +16,7 @@ from penstock.core.log.segment import Segment
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.model import Storage
+from penstock.core.session import Session
 from penstock.node import checkpoint
 from penstock.node.broker import TOPICS_DIRECTORY, Broker, start_broker
 from penstock.node.cluster.metadata_file import DIRECTORY as METADATA
@@ -22,8 +24,11 @@ from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.disk import DiskFiles
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.topic_creation import NewTopic
+from penstock.node.waist.waist import Waist
 from sim.disk import SimDisk
 from sim.hosts import PowerLost
+from sim.metadata_model import Fault, ModelMetadataLog
 
 SETTINGS = Settings(storage=Storage.MEMORY, retention_check_ms=10**9, checkpoint_interval_ms=10**9)
 
@@ -330,6 +335,33 @@ def test_more_partitions_and_new_settings_reach_the_owners() -> None:
         await broker.stop()
 
     run(test)
+
+
+def test_producer_ids_do_not_repeat_when_a_snapshot_names_their_block_again() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        given = [await nodes.brokers[1].new_producer_id() for _ in range(3)]
+        # The log is compacted before broker 1 has read what broker 2 appends, so that it gets the whole state.
+        nodes.store.on_take = lambda index, events: nodes.store.compact()
+        await nodes.create(2, "t", 1)
+        await nodes.converged()
+        given += [await nodes.brokers[1].new_producer_id() for _ in range(3)]
+        assert len(set(given)) == 6
+
+    on_a_cluster(play, brokers=2)
+
+
+def test_a_topic_whose_first_append_came_late_has_the_id_that_its_creator_is_told() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        broker = nodes.brokers[1]
+        topics, log = Waist(broker).topics, broker._shared
+        assert isinstance(log, ModelMetadataLog)
+        log.faults.append(Fault.REQUEST_LATE)
+        # The first append is given up after 20 ms; nothing is found after 60 ms, and the second one takes off.
+        asyncio.get_running_loop().call_later(0.07, nodes.store.deliver_late)
+        created = await topics.create(Session("kafka"), NewTopic("t", 1))
+        assert broker.catalog.topic("t").id == created.id
+
+    on_a_cluster(play, brokers=1)
 
 
 def test_producer_ids_never_repeat_not_even_after_a_crash() -> None:

@@ -88,9 +88,9 @@ def test_level() -> None:
 def test_lines_of_a_cluster_say_whose_they_are(log_format: LogFormat) -> None:
     stream = io.StringIO()
     configure_logging(LogLevel.INFO, log_format, stream, node_id=3)
-    logging.getLogger("penstock.serve").info("ready", extra={"node_id": 4})
+    logging.getLogger("penstock.serve").info("ready", extra={"node": 4})
     if log_format is LogFormat.JSON:
         content = json.loads(stream.getvalue())
-        assert (content["node_id"], content["node_id_"]) == (3, 4)
+        assert (content["node"], content["node_"]) == (3, 4)
     else:
         assert " INFO    broker-3 serve " in stream.getvalue()

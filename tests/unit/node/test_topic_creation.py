@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 import pytest
@@ -13,13 +12,13 @@ from penstock.core.errors import InvalidAssignment, InvalidReplication, InvalidR
 from penstock.core.machines.catalog.events import Event, TopicSaved
 from penstock.core.machines.cluster.events import PartitionSaved
 from penstock.node.topic_creation import NewTopic, ReplicaAssignment, TopicCreation
-from sim.chance import SimRng
 
 NODE = 1
+ID = b"0123456789abcdef"
 
 
 def creation() -> TopicCreation:
-    return TopicCreation(3, NODE, SetClock(), SimRng(random.Random(0)))
+    return TopicCreation(3, NODE, SetClock())
 
 
 def leaders(events: Sequence[Event]) -> list[int]:
@@ -28,21 +27,21 @@ def leaders(events: Sequence[Event]) -> list[int]:
 
 def test_a_cluster_places_the_default_number_of_partitions() -> None:
     play = ClusterPlay(3)
-    events = creation().decide(play.catalog, NewTopic("orders"))
+    events = creation().decide(play.catalog, NewTopic("orders"), ID)
     assert isinstance(events[0], TopicSaved)
     assert sorted(leaders(events)) == [1, 2, 3]
 
 
 def test_a_single_node_places_nothing() -> None:
     events = creation().decide(
-        ClusterPlay().catalog, NewTopic("orders", assignments=[ReplicaAssignment(0, [NODE])])
+        ClusterPlay().catalog, NewTopic("orders", assignments=[ReplicaAssignment(0, [NODE])]), ID
     )
     assert leaders(events) == []
 
 
 def test_assignments_may_come_in_any_order() -> None:
     wanted = [ReplicaAssignment(1, [3]), ReplicaAssignment(0, [2])]
-    events = creation().decide(ClusterPlay(3).catalog, NewTopic("orders", assignments=wanted))
+    events = creation().decide(ClusterPlay(3).catalog, NewTopic("orders", assignments=wanted), ID)
     assert leaders(events) == [2, 3]
 
 
@@ -66,7 +65,7 @@ def test_assignments_may_come_in_any_order() -> None:
 @pytest.mark.parametrize("count", [0, 3])
 def test_what_cannot_be_placed_is_refused(new: NewTopic, error: type[Exception], count: int) -> None:
     with pytest.raises(error):
-        creation().decide(ClusterPlay(count).catalog, new)
+        creation().decide(ClusterPlay(count).catalog, new, ID)
 
 
 def test_a_cluster_places_added_partitions() -> None:
@@ -83,7 +82,7 @@ def test_a_cluster_places_added_partitions() -> None:
 )
 def test_a_single_node_takes_added_partitions_for_itself(assignments: list[list[int]], message: str) -> None:
     play = ClusterPlay()
-    play.run(creation().decide(play.catalog, NewTopic("orders", 1)))
+    play.run(creation().decide(play.catalog, NewTopic("orders", 1), ID))
     assert leaders(creation().decide_growth(play.catalog, "orders", 3, [[NODE], [NODE]])) == []
     with pytest.raises(InvalidAssignment, match=message):
         creation().decide_growth(play.catalog, "orders", 3, assignments)

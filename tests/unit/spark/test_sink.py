@@ -11,13 +11,13 @@ import pytest
 
 from penstock import Admin
 from penstock.client.access import read_access
-from penstock.client.errors import Aborted, NotFound
+from penstock.client.errors import Aborted, Fenced, NotFound
 from penstock.client.raw.batches import read_raw
 from penstock.client.raw.cluster import Cluster, TopicPartition
 from penstock.client.raw.transactions import open_ids, take
 from penstock.core.records.build import open_batch
 from penstock.spark.decisions import NEVER, task_name
-from penstock.spark.sink import Sink, TaskIdentity, TaskReport
+from penstock.spark.sink import Sink, TaskIdentity
 from penstock.spark.sink_options import read_sink_options
 from penstock.testing import Broker, running_broker
 from sink_stage import committed_values
@@ -79,7 +79,10 @@ def test_tasks_without_rows_ask_for_nothing(broker: Broker, cluster: Cluster, na
         writer.write_rows(TaskIdentity(name, 0, 0), []),
         writer.write_rows(TaskIdentity(name, 0, 1), rows()),
     ]
-    assert reports == [TaskReport(TaskIdentity(name, 0, 0)), TaskReport(TaskIdentity(name, 0, 1))]
+    assert [(one.identity.task, one.written, one.is_skipped) for one in reports] == [
+        (0, None, False),
+        (1, None, False),
+    ]
     writer.commit_all(reports)
     assert readable(cluster, name) == []
 
@@ -98,6 +101,29 @@ def test_what_is_aborted_is_not_there_and_those_without_a_report_are_fenced(
     assert readable(cluster, name) == []
 
 
+@pytest.mark.parametrize("batch", [NEVER, 0])
+@pytest.mark.parametrize("abort_at", [0, 1])
+def test_a_task_that_runs_on_after_the_abort_opens_no_transaction(
+    broker: Broker, cluster: Cluster, name: str, batch: int, abort_at: int
+) -> None:
+    """Spark aborts a job first and kills its other tasks later: before one has taken its name, or after that."""
+    writer = sink(broker, name)
+    done = writer.write_rows(TaskIdentity(name, batch, 0), rows(b"done"))
+
+    def aborted_meanwhile() -> Iterator[Any]:
+        for at in range(2):
+            if at == abort_at:
+                writer.abort_all([done, None], name)
+            yield from rows(b"late")
+
+    with pytest.raises((Aborted, Fenced)):
+        writer.write_rows(TaskIdentity(name, batch, 1), aborted_meanwhile())
+    assert open_ids(cluster, name) == [] and readable(cluster, name) == []
+    again = sink(broker, name)
+    again.commit_all([again.write_rows(TaskIdentity(name, batch, task), rows(b"again")) for task in range(2)])
+    assert readable(cluster, name) == [b"again"] * 2
+
+
 def test_a_nameless_job_writes_all_or_nothing(broker: Broker, cluster: Cluster, name: str) -> None:
     writer = sink(broker, name)
     reports = [writer.write_rows(TaskIdentity(name, NEVER, task), rows(b"%d" % task)) for task in range(2)]
@@ -113,7 +139,7 @@ def test_a_nameless_job_writes_all_or_nothing(broker: Broker, cluster: Cluster, 
 def test_at_least_once_is_there_at_once(broker: Broker, cluster: Cluster, name: str) -> None:
     writer = sink(broker, name, delivery="at_least_once")
     report = writer.write_rows(TaskIdentity(name, NEVER, 0), rows(b"a", b"b"))
-    assert report == TaskReport(TaskIdentity(name, NEVER, 0))
+    assert report.written is None and not report.is_skipped
     writer.abort_all([report], name)
     found = [
         open_batch(raw, header) for header, raw in read_raw(cluster, TopicPartition(name, 0), 0, 1 << 60)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.cluster_view import run_foreground
 from penstock.apps.cli.failures import StartFailed
 from penstock.apps.cli.options import config_file_option
@@ -18,7 +19,11 @@ from penstock.apps.ready import StartError
 
 @click.group()
 def cluster() -> None:
-    """Run several brokers as one cluster."""
+    """Run several brokers as one cluster, and inspect it."""
+
+
+for _command in VIEWS:
+    cluster.add_command(_command)
 
 
 @cluster.command(cls=SettingsCommand, without=("port", *PLANNED))

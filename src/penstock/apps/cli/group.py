@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.options import bootstrap_option, output_option, watch_option
 from penstock.apps.cli.positions import GRAMMAR, parse_start
 from penstock.apps.cli.terminal import counted, say
+from penstock.apps.cli.watch import watch
 from penstock.core.printable import escape
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from penstock.apps.cli.group_admin import GroupAdmin, OffsetMove
+    from penstock.apps.cli.group_admin import OffsetMove
     from penstock.client.descriptions import Lag
 
 group_argument = click.argument("name", metavar="GROUP")
-WATCH_SECONDS = 2.0
 _NOTHING_COMMITTED = "{} has no committed offsets."
 LAG_COLUMNS = ("topic", "partition", "committed", "end", "lag", "seconds behind")
 
@@ -71,41 +70,26 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 
 @group.command()
 @group_argument
-@click.option("--watch", is_flag=True, help="Refresh every two seconds, until Ctrl-C.")
+@watch_option
 @bootstrap_option
 @output_option
-def lag(name: str, watch: bool, bootstrap: str, output: str) -> None:
+def lag(name: str, is_watched: bool, bootstrap: str, output: str) -> None:
     """Show the lag of a group: in records, and as the age of the oldest unread record."""
     from penstock.apps.cli.group_admin import GroupAdmin
 
     admin = GroupAdmin(bootstrap)
-    if watch:
-        _watch_lag(admin, name, output)
-    else:
+
+    def fetch() -> tuple[list[Lag], list[float | None]]:
         rows = admin.admin.lag(name)
-        _show_lag(name, rows, admin.ages(rows), output)
+        return rows, admin.ages(rows)
 
+    def show(found: tuple[list[Lag], list[float | None]]) -> None:
+        _show_lag(name, *found, output)
 
-def _watch_lag(admin: GroupAdmin, name: str, output: str) -> None:
-    """Redraw in place on a terminal; otherwise print one table after the other."""
-    from contextlib import nullcontext
-
-    from rich.console import Console
-    from rich.live import Live
-
-    is_live = output == "table" and sys.stdout.isatty()
-    try:
-        with Live(console=Console(), auto_refresh=False) if is_live else nullcontext() as live:
-            while True:
-                rows = admin.admin.lag(name)
-                ages = admin.ages(rows)
-                if live is None:
-                    _show_lag(name, rows, ages, output)
-                else:
-                    live.update(_lag_table(name, rows, ages), refresh=True)
-                time.sleep(WATCH_SECONDS)
-    except KeyboardInterrupt:
-        return
+    if is_watched:
+        watch(fetch, show, lambda found: _lag_table(name, *found), output)
+    else:
+        show(fetch())
 
 
 def _show_lag(name: str, rows: list[Lag], ages: list[float | None], output: str) -> None:

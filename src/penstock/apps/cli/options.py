@@ -25,6 +25,10 @@ output_option = click.option(
     help="Output format: table or JSON.",
 )
 
+watch_option = click.option(
+    "--watch", "is_watched", is_flag=True, help="Refresh every two seconds, until Ctrl-C."
+)
+
 config_file_option = click.option(
     "--config",
     "config_file",

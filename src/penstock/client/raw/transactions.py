@@ -26,6 +26,7 @@ _ADD_VERSION_MAX = 3
 _COMMIT_VERSION_MAX = 3
 _END_VERSION_MAX = 4
 
+EMPTY = "Empty"
 ONGOING = "Ongoing"
 """Kafka's state of a transaction that is neither committed nor aborted."""
 
@@ -187,13 +188,17 @@ def standing(cluster: Cluster, transactional_id: str) -> TransactionStatus | Non
     )
 
 
-def open_ids(cluster: Cluster, prefix: str) -> list[str]:
-    """The transactional ids with this prefix and an open transaction, on all brokers."""
+def open_ids(cluster: Cluster, prefix: str, *, with_taken: bool = False) -> list[str]:
+    """The transactional ids with this prefix and an open transaction, on all brokers.
+
+    `with_taken`: also those that a producer has taken without opening a transaction so far.
+    """
     found = set()
+    states = [EMPTY, ONGOING] if with_taken else [ONGOING]
     for node_id in sorted(cluster.brokers()):
-        request = messages.ListTransactionsRequest(state_filters=[ONGOING])
+        request = messages.ListTransactionsRequest(state_filters=states)
         response = cluster.ask(ApiKey.LIST_TRANSACTIONS, request, Node(node_id))
-        _check(response.error_code, "cannot list open transactions")
+        _check(response.error_code, "cannot list transactions")
         found |= {one.transactional_id for one in response.transaction_states}
     return sorted(one for one in found if one.startswith(prefix))
 

@@ -350,9 +350,13 @@ class Log:
     def headers_from(self, offset: int) -> Iterator[StoredBatch]:
         """Every batch that ends after `offset`, headers only."""
         for segment in self.segments[max(0, bisect_right(self._bases, offset) - 1) :]:
-            first = segment.find(offset, segment.size) if offset > segment.base_offset else None
-            if first is not None or offset <= segment.base_offset:
-                yield from segment.walk(0 if first is None else first.position, segment.size, verify=False)
+            yield from self.headers_of(segment, offset)
+
+    def headers_of(self, segment: Segment, offset: int) -> Iterator[StoredBatch]:
+        """The batches of one segment that end after `offset`, headers only."""
+        first = segment.find(offset, segment.size) if offset > segment.base_offset else None
+        if first is not None or offset <= segment.base_offset:
+            yield from segment.walk(0 if first is None else first.position, segment.size, verify=False)
 
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)

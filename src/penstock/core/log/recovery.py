@@ -7,7 +7,9 @@ opened log is visible until its owner sets a high watermark.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
@@ -16,7 +18,7 @@ from penstock.core.log.log import BatchBoundary, Log, LogLimits
 from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of, segment_bases
 from penstock.core.model import NO_EPOCH
 from penstock.core.ports import Files
-from penstock.core.records.batch import MAGIC, MAGIC_AT, BatchHeader, check, size_at
+from penstock.core.records.batch import MAGIC, MAGIC_AT, check, size_at
 
 Report = Callable[[str], None]
 CUT_SUFFIX = ".cut"
@@ -201,21 +203,34 @@ def _load_epochs(log: Log, recovery_offset: int, report: Report) -> None:
     log.epochs.cut_end(log.end_offset)
     if not known or not _epochs_agree(log, recovery_offset):
         log.epochs.clear()
-        for found in log.headers_from(log.start_offset):
-            _observe_epoch(log, found.header)
+        for segment in log.segments:
+            for epoch, offset in _epoch_starts(log, segment):
+                _observe_epoch(log, epoch, offset)
     log.epochs.cut_start(log.start_offset)
 
 
-def _observe_epoch(log: Log, header: BatchHeader) -> None:
+def _epoch_starts(log: Log, segment: Segment) -> Iterable[tuple[int, int]]:
+    """Each epoch of the records in this segment with the offset where it begins, at least once."""
+    if segment.next_offset <= log.start_offset:
+        return ()
+    scanned = segment.epoch_starts
+    if scanned and scanned[0][1] == segment.base_offset:
+        # The scan covered the whole segment. Reading it again would lengthen each start after a crash.
+        current = bisect_right(scanned, log.start_offset, key=itemgetter(1)) - 1
+        return scanned[max(0, current) :]
+    headers = (found.header for found in log.headers_of(segment, log.start_offset))
+    return ((header.leader_epoch, header.base_offset) for header in headers)
+
+
+def _observe_epoch(log: Log, epoch: int, offset: int) -> None:
     """A batch's checksum does not cover its epoch: if epochs decrease, this batch or the one before is damaged."""
-    epochs = log.epochs
-    if header.leader_epoch < epochs.latest:
+    latest = log.epochs.latest
+    if epoch < latest:
         raise TornSegment(
-            f"{log.directory}: the batch at offset {header.base_offset} has leader epoch {header.leader_epoch}, a "
-            f"batch before it {epochs.latest}: one of them is damaged; restore the file or delete the topic"
+            f"{log.directory}: the batch at offset {offset} has leader epoch {epoch}, a batch before it {latest}: "
+            "one of them is damaged; restore the file or delete the topic"
         )
-    offset = log.start_offset if epochs.latest == NO_EPOCH else header.base_offset
-    epochs.observe(header.leader_epoch, offset)
+    log.epochs.observe(epoch, log.start_offset if latest == NO_EPOCH else offset)
 
 
 def _epochs_agree(log: Log, recovery_offset: int) -> bool:

@@ -106,6 +106,14 @@ class Ring:
                 if len(seen) == len(self.brokers):
                     return
 
+    def shares(self) -> dict[int, float]:
+        """The part of the ring, from 0 to 1, whose points each broker is the first to follow."""
+        owned = dict.fromkeys((broker.broker_id for broker in self.brokers), 0)
+        for place, (point, broker) in enumerate(zip(self._points, self._owners, strict=True)):
+            earlier = self._points[place - 1] if place else self._points[-1] - POINTS
+            owned[broker.broker_id] += point - earlier
+        return {broker_id: count / POINTS for broker_id, count in owned.items()}
+
     def propose(
         self, topic_id: bytes, indexes: Sequence[int], factor: int, load: BrokerLoad
     ) -> list[tuple[int, ...]]:

@@ -23,13 +23,18 @@ class HealthHandlers:
         return json_response({"status": "alive"})
 
     def ready(self, exchange: Exchange) -> Response:
-        """GET /readyz: whether topics can be created and used. Offline partitions are listed, but do not affect the
-        status."""
-        is_online, offline = self._verbs.readiness(exchange.session)
-        is_ready = is_online and not self.is_closing
+        """GET /readyz: whether topics can be created and used. Offline partitions, and a session that is not alive,
+        are told but do not affect the status: the broker serves on."""
+        found = self._verbs.readiness(exchange.session)
+        is_ready = found.is_online and not self.is_closing
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
         status_text = "ready" if is_ready else "stopping" if self.is_closing else "offline"
-        return json_response({"status": status_text, "offline_partitions": offline}, status)
+        content: dict[str, object] = {"status": status_text, "offline_partitions": found.offline_partitions}
+        if not is_ready:
+            content["reason"] = "this broker is stopping" if self.is_closing else found.reason
+        if found.has_session is not None:
+            content["session_alive"] = found.has_session
+        return json_response(content, status)
 
     async def metrics(self, exchange: Exchange) -> Response:
         """GET /metrics; yields to other tasks between the pieces."""

@@ -1,14 +1,15 @@
-"""Brokers of the cluster and moves of partitions between them over HTTP."""
+"""Moves of partitions between brokers over HTTP: list, rebalance, drain. `cluster` describes the brokers."""
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from penstock.core.errors import UnknownBroker
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import Choice, Field
 from penstock.node.runtime.slices import Sliced
-from penstock.node.waist.moves import BrokerShare, OngoingMove, PlannedMove
+from penstock.node.waist.moves import OngoingMove, PlannedMove
 from penstock.node.waist.waist import Waist
 from penstock.wire.http.response import Response, json_rows
 
@@ -23,11 +24,7 @@ class HttpMoveHandlers:
 
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
-        self._verbs = waist.moves
-
-    def brokers(self, exchange: Exchange) -> Sliced[Response]:
-        """GET /api/v1/cluster/brokers"""
-        return json_rows({}, "brokers", map(_broker, self._verbs.members(exchange.session)))
+        self._verbs = waist.moves()
 
     def ongoing(self, exchange: Exchange) -> Sliced[Response]:
         """GET /api/v1/cluster/moves"""
@@ -48,7 +45,7 @@ class HttpMoveHandlers:
     async def undrain(self, exchange: Exchange) -> Response:
         """DELETE /api/v1/cluster/brokers/{broker}/drain"""
         await self._verbs.undrain(exchange.session, _broker_id(exchange))
-        return await self._slices.run(self.brokers(exchange))
+        return Response(HTTPStatus.NO_CONTENT)
 
     async def _planned(self, moves: list[PlannedMove], is_dry_run: bool) -> Response:
         return await self._slices.run(json_rows({"started": not is_dry_run}, "moves", map(_move, moves)))
@@ -59,17 +56,6 @@ def _broker_id(exchange: Exchange) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS_MAX:
         raise UnknownBroker(f"{text[:100]!r} is not the id of a broker")
     return int(text)
-
-
-def _broker(one: BrokerShare) -> dict[str, Any]:
-    return {
-        "broker": one.broker_id,
-        "rack": one.rack,
-        "running": one.is_running,
-        "draining": one.is_draining,
-        "partitions": one.replicas,
-        "partitions_planned": one.replicas_planned,
-    }
 
 
 def _move(one: PlannedMove) -> dict[str, Any]:
@@ -87,7 +73,7 @@ def _ongoing(one: OngoingMove) -> dict[str, Any]:
         "partition": one.partition,
         "from": list(one.before),
         "to": list(one.after),
-        "leader": one.leader_id,
+        "leader": None if one.leader_id < 0 else one.leader_id,
         "copying": one.is_copying,
         "copied_bytes": one.copied_bytes,
         "left_bytes": one.bytes_left,

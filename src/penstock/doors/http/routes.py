@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from penstock.doors.http.cluster import PARTITION_FIELDS, HttpClusterHandlers
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
@@ -47,15 +48,16 @@ def make_routes(
     messages: MessageHandlers,
     topics: HttpTopicHandlers,
     groups: HttpGroupHandlers,
+    cluster: HttpClusterHandlers,
     moves: HttpMoveHandlers,
     health: HealthHandlers,
     openapi: Handler,
 ) -> tuple[Route, ...]:
     """The table."""
     api = "/api/v1"
+    one_cluster = f"{api}/cluster"
     one_topic, one_group = f"{api}/topics/{{topic}}", f"{api}/groups/{{group}}"
-    cluster = f"{api}/cluster"
-    drain = f"{cluster}/brokers/{{broker}}/drain"
+    drain = f"{one_cluster}/brokers/{{broker}}/drain"
     read_path = f"{one_topic}/partitions/{{partition}}/messages"
     return (
         Route("POST", f"{api}/messages", "publish", "Publish one message.", messages.publish,
@@ -82,15 +84,21 @@ def make_routes(
               {200: "Group"}, (404,)),
         Route("GET", f"{one_group}/lag", "group_lag", "Lag of a group.", groups.lag,
               {200: "Lag"}, (404,)),
-        Route("GET", f"{cluster}/brokers", "list_brokers", "List the brokers of the cluster.", moves.brokers,
-              {200: "Brokers"}),
-        Route("GET", f"{cluster}/moves", "list_moves", "List the moves of partitions in progress.", moves.ongoing,
-              {200: "Moves"}),
-        Route("POST", f"{cluster}/rebalance", "rebalance", "Move partitions so that brokers hold about as many each.",
+        Route("GET", one_cluster, "describe_cluster", "Describe the cluster: brokers, controller, leaders.",
+              cluster.describe, {200: "Cluster"}),
+        Route("GET", f"{one_cluster}/topics", "cluster_topics", "List partitions with their leaders and replicas.",
+              cluster.topics, {200: "ClusterPartitions"}, query=PARTITION_FIELDS),
+        Route("GET", f"{one_cluster}/ring", "cluster_ring", "How partitions are placed: share, load, bound.",
+              cluster.ring, {200: "ClusterRing"}),
+        Route("GET", f"{one_cluster}/gossip", "cluster_gossip", "Peers as this broker hears of them.",
+              cluster.gossip, {200: "ClusterGossip"}),
+        Route("GET", f"{one_cluster}/moves", "list_moves", "List the moves of partitions in progress.",
+              moves.ongoing, {200: "Moves"}),
+        Route("POST", f"{one_cluster}/rebalance", "rebalance", "Move partitions so that brokers hold about as many each.",
               moves.rebalance, {200: "PlannedMoves"}, (400,), query=DRY_RUN_FIELDS),
         Route("POST", drain, "drain", "Move all partitions away from a broker.", moves.drain,
               {200: "PlannedMoves"}, (400, 404), query=DRY_RUN_FIELDS),
-        Route("DELETE", drain, "undrain", "Use a drained broker again.", moves.undrain, {200: "Brokers"}, (400, 404)),
+        Route("DELETE", drain, "undrain", "Use a drained broker again.", moves.undrain, {204: None}, (400, 404)),
         Route("GET", "/healthz", "healthz", "Whether the broker is alive.", health.alive, {200: "Alive"}),
         Route("GET", "/readyz", "readyz", "Whether the broker is ready for clients.", health.ready,
               {200: "Ready", 503: "Ready"}),

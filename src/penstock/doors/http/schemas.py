@@ -80,7 +80,9 @@ _ONE_VALUE: Schema = {
 }
 _PLACE: Schema = {"partition": _COUNT, "offset": _COUNT}
 _REFUSAL: Schema = {"code": _TEXT, "detail": _TEXT, "what_to_do": _TEXT}
-_CONFIGS: Schema = {"type": "object", "additionalProperties": _TEXT}
+_TEXTS: Schema = {"type": "object", "additionalProperties": _TEXT}
+_BROKER_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
+_CONFIGS = _TEXTS
 
 _MOVE: Schema = {"topic": _TEXT, "partition": _COUNT, "from": _list(_COUNT), "to": _list(_COUNT)}
 _KNOWN_HERE: Schema = {
@@ -212,22 +214,6 @@ SCHEMAS: dict[str, Schema] = {
             ),
         }
     ),
-    "Brokers": _object(
-        {
-            "brokers": _list(
-                _object(
-                    {
-                        "broker": _COUNT,
-                        "rack": _TEXT,
-                        "running": _FLAG,
-                        "draining": _FLAG,
-                        "partitions": _COUNT,
-                        "partitions_planned": _COUNT,
-                    }
-                )
-            )
-        }
-    ),
     "PlannedMoves": _object({"started": _FLAG, "moves": _list(_object(_MOVE))}),
     "Moves": _object(
         {
@@ -235,7 +221,7 @@ SCHEMAS: dict[str, Schema] = {
                 _object(
                     {
                         **_MOVE,
-                        "leader": {"type": "integer"},
+                        "leader": _BROKER_OR_NULL,
                         "copying": {"type": ["boolean", "null"]},
                         "copied_bytes": _KNOWN_HERE,
                         "left_bytes": _KNOWN_HERE,
@@ -245,7 +231,100 @@ SCHEMAS: dict[str, Schema] = {
             )
         }
     ),
+    "Cluster": _object(
+        {
+            "cluster_id": _TEXT,
+            "broker": {**_COUNT, "description": "The broker that answers."},
+            "controller": _BROKER_OR_NULL,
+            "controller_epoch": _COUNT,
+            "metadata_index": _COUNT,
+            "partitions": _COUNT,
+            "offline_partitions": _COUNT,
+            "brokers": _list(
+                _object(
+                    {
+                        "id": _COUNT,
+                        "addresses": _TEXTS,
+                        "rack": _TEXT,
+                        "epoch": _COUNT,
+                        "fenced": _FLAG,
+                        "stopping": _FLAG,
+                        "draining": _FLAG,
+                        "session_alive": _FLAG,
+                        "leaders": _COUNT,
+                        "replicas": _COUNT,
+                    }
+                )
+            ),
+        }
+    ),
+    "ClusterPartitions": _object(
+        {
+            "partitions": _list(
+                _object(
+                    {
+                        "topic": _TEXT,
+                        "partition": _COUNT,
+                        "leader": _BROKER_OR_NULL,
+                        "leader_epoch": _COUNT,
+                        "partition_epoch": _COUNT,
+                        **dict.fromkeys(("replicas", "isr", "offline", "adding", "removing"), _list(_COUNT)),
+                    }
+                )
+            )
+        }
+    ),
+    "ClusterRing": _object(
+        {
+            "vnodes": _COUNT,
+            "slack_percent": _COUNT,
+            "leaders_max": _COUNT,
+            "replicas_max": _COUNT,
+            "brokers": _list(
+                _object(
+                    {
+                        "id": _COUNT,
+                        "rack": _TEXT,
+                        "share": {"type": "number", "minimum": 0, "maximum": 1},
+                        "leaders": _COUNT,
+                        "replicas": _COUNT,
+                        "takes_replicas": _FLAG,
+                    }
+                )
+            ),
+        }
+    ),
+    "ClusterGossip": _object(
+        {
+            "broker": _COUNT,
+            "on": _FLAG,
+            "health": _COUNT,
+            "controller": _BROKER_OR_NULL,
+            "peers": _list(
+                _object(
+                    {
+                        "id": _COUNT,
+                        "state": {"type": "string", "enum": ["alive", "suspect", "dead", "left"]},
+                        "incarnation": _COUNT,
+                        "address": _TEXT,
+                        "attributes": _TEXTS,
+                    }
+                )
+            ),
+        }
+    ),
     "Alive": _object({"status": _TEXT}),
-    "Ready": _object({"status": _TEXT, "offline_partitions": _list(_TEXT)}),
+    "Ready": _object(
+        {
+            "status": _TEXT,
+            "offline_partitions": _list(_TEXT),
+            "reason": {"type": "string", "description": "Why the broker is not ready."},
+            "session_alive": {
+                "type": "boolean",
+                "description": "In a cluster: whether the metadata store knows that this broker is alive.",
+            },
+        },
+        ["status", "offline_partitions"],
+    ),
     "OpenApi": {"type": "object"},
 }

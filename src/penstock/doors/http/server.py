@@ -10,6 +10,7 @@ from types import CoroutineType, GeneratorType
 from typing import Any
 
 from penstock.core.errors import BrokerError
+from penstock.doors.http.cluster import HttpClusterHandlers
 from penstock.doors.http.conversation import BODY_BYTES_MAX, HttpConversation
 from penstock.doors.http.errors import DOOR, problem
 from penstock.doors.http.exchange import MS_PER_S, Exchange
@@ -61,6 +62,7 @@ class HttpDoor:
             MessageHandlers(waist.publisher(), self._reader),
             HttpTopicHandlers(waist),
             HttpGroupHandlers(waist),
+            HttpClusterHandlers(waist),
             HttpMoveHandlers(waist),
             self._health,
             self._openapi,

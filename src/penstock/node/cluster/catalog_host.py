@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from penstock.core.errors import (
     BrokerError,
-    MetadataUnavailable,
     NotLeader,
     Offline,
     TimedOut,
@@ -103,6 +102,11 @@ class CatalogHost:
         """Whether the catalog can be changed."""
         return self._failure is None
 
+    @property
+    def failure(self) -> BrokerError | None:
+        """Why the catalog cannot be changed until a restart."""
+        return self._failure
+
     # -- lifecycle
 
     async def recover(self, seen_index: int) -> set[bytes]:
@@ -177,6 +181,17 @@ class CatalogHost:
 
     async def _append_until_decided(self, batch: list[_Change]) -> list[BrokerError | None]:
         unanswered: list[_Decided] = []
+        try:
+            return await self._append_repeatedly(batch, unanswered)
+        except BrokerError as error:
+            if not unanswered or isinstance(error, TimedOut):
+                raise
+            raise TimedOut(f"the outcome of the change is unknown: {error}") from error
+
+    async def _append_repeatedly(
+        self, batch: list[_Change], unanswered: list[_Decided]
+    ) -> list[BrokerError | None]:
+        """`unanswered` are the appends that may still take effect, also if this raises."""
         while True:
             decided = await self._decide(batch)
             if not decided.events:
@@ -231,7 +246,7 @@ class CatalogHost:
         that index, an append still in flight for it can no longer take effect.
         """
         ours: _Decided | None = None
-        for entry in await self._read_back(is_unknown=bool(unanswered)):
+        for entry in await self._log.read(self.index):
             is_unknown = bool(unanswered) and entry.is_snapshot
             ours = ours or next((one for one in unanswered if one.events == entry.events), None)
             unanswered.clear()
@@ -241,15 +256,6 @@ class CatalogHost:
                     "the outcome of the change is unknown: check the current state before retrying"
                 )
         return ours
-
-    async def _read_back(self, *, is_unknown: bool) -> Sequence[Entry]:
-        """What was appended meanwhile. If that cannot be read, the outcome of an append without a reply is unknown."""
-        try:
-            return await self._log.read(self.index)
-        except MetadataUnavailable as error:
-            if is_unknown:
-                raise TimedOut(f"the outcome of the change is unknown: {error}") from error
-            raise
 
     # -- apply
 

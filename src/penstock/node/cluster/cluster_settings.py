@@ -89,3 +89,10 @@ class ClusterSettings:
         True,
         "Whether a broker that joins its cluster for the first time gets its share of the partitions.",
     )
+    gossip: bool = define_setting(
+        SettingKind.SWITCH,
+        "cluster",
+        True,
+        "Exchange liveness, addresses and load with the other brokers, in UDP packets on the port number of the Kafka"
+        " door. A hint for people and tools: nothing depends on it.",
+    )

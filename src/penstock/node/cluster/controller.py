@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from penstock.core.errors import BrokerError, StaleBrokerEpoch, UnknownBroker
+from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import decide_fence
@@ -47,9 +47,13 @@ class Controller:
         self._live: dict[str, LiveSession] = {}
         self._last_number = 0
         """The highest session number seen."""
+        self._last_epoch = 0
+        """The highest number of a controller session seen."""
         self._unseen_since: dict[int, tuple[int, float]] = {}
         """Brokers whose session is newer than every session seen: its number, and since when."""
         self._session: BrokerSession | None = None
+        self.changes = 0
+        """How often another controller was seen to take over."""
         self._wake = asyncio.Event()
         self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
@@ -70,6 +74,10 @@ class Controller:
     def live_brokers(self) -> int:
         """The number of brokers with a live session."""
         return sum(1 for name in self._live if name != CONTROLLER_SESSION)
+
+    def has_session(self, broker: BrokerRegistration) -> bool:
+        """Whether the session under which a broker registered is alive, as far as this broker has heard."""
+        return any(one.number == broker.session for one in self._live.values())
 
     def start(self) -> None:
         self._tasks.spawn(self._watch())
@@ -95,7 +103,11 @@ class Controller:
         while True:
             try:
                 async for live in self._log.follow_sessions():
+                    earlier_epoch = self._last_epoch
                     self._live = {one.name: one for one in live}
+                    self._last_epoch = max(earlier_epoch, self.epoch)
+                    if 0 < earlier_epoch < self._last_epoch:
+                        self.changes += 1
                     self._last_number = max([self._last_number, *(one.number for one in live)])
                     self._wake.set()
             except BrokerError as error:
@@ -139,7 +151,7 @@ class Controller:
                 await self._fence(broker)
 
     def _has_ended(self, broker: BrokerRegistration) -> bool:
-        if any(one.number == broker.session for one in self._live.values()):
+        if self.has_session(broker):
             self._unseen_since.pop(broker.broker_id, None)
             return False
         if broker.session <= self._last_number:
@@ -157,10 +169,10 @@ class Controller:
 
     async def _fence(self, broker: BrokerRegistration) -> None:
         def decide(catalog: Catalog) -> list[Event]:
-            try:
-                return [*decide_fence(catalog.cluster, broker.broker_id, broker.epoch)]
-            except (StaleBrokerEpoch, UnknownBroker):
-                return []  # it registered again meanwhile, or was removed
+            found = catalog.cluster.find_broker(broker.broker_id)
+            if found is None or (found.epoch, found.session) != (broker.epoch, broker.session):
+                return []  # it was removed, registered again or told of a new session meanwhile
+            return [*decide_fence(catalog.cluster, broker.broker_id, broker.epoch)]
 
         await self._host.change(decide)
 

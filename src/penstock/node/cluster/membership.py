@@ -1,11 +1,11 @@
 """One broker's place in its cluster: session, registration, unfencing, controlled shutdown.
 
-    OUTSIDE ── session, register ──▶ FENCED ── unfence ──▶ ACTIVE ── session ended ──▶ OUTSIDE
-                                        ▲                    │
-                                        └── fenced by others ┘
-Only an active broker leads partitions. A broker whose session ends ceases at once, before the store declares the
-session dead, and then joins again. The session gives liveness only: epochs in the metadata keep two brokers from
-leading one partition.
+    OUTSIDE ── session, register ──▶ FENCED ── unfence ──▶ ACTIVE
+                                        ▲                    │ fenced by others
+                                        └────────────────────┘
+Metadata says who leads what, and epochs in it keep two brokers from leading one partition. The session gives liveness
+only: a broker that loses it serves on, because the store may be unreachable for all brokers, and asks for a new one.
+What it leads is taken from it by events, once it hears of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.core.errors import BrokerError, DuplicateBroker
+from penstock.core.errors import BrokerError, DuplicateBroker, TornSegment
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import (
@@ -49,6 +49,9 @@ LEAVE_S_MAX = 5.0
 class MemberProfile:
     """What a broker says about itself when it registers."""
 
+    has_directory = True
+    """Whether its data directory existed before this start, or may be empty: the storage is memory."""
+
     def __init__(
         self,
         cluster_id: str,
@@ -69,13 +72,15 @@ class MemberProfile:
         self.listeners: Mapping[str, Address] = {}
         self.previous_epoch = NO_BROKER_EPOCH
         """The broker epoch of the last run, if no record of that run can be missing."""
+        self.previous_session = 0
+        """The number of the session of the last run in the same data directory."""
         self.leader_epoch = 0
         """The highest leader epoch in its logs."""
 
 
 class ClusterMembership:
-    """The membership of this broker. `set_active` is called with True and False as it begins and ceases to be active;
-    `save_epoch` stores the broker epoch before it is used."""
+    """The membership of this broker. `set_active` tells whether it takes part; `save` stores broker epoch and session
+    number before they are used."""
 
     def __init__(
         self,
@@ -84,14 +89,14 @@ class ClusterMembership:
         catalog: Catalog,
         profile: MemberProfile,
         set_active: Callable[[bool], None],
-        save_epoch: Callable[[int], None],
+        save: Callable[[int, int], None],
     ) -> None:
         self._log = log
         self._host = host
         self._catalog = catalog
         self._profile = profile
         self._set_active = set_active
-        self._save_epoch = save_epoch
+        self._save = save
         self._session: BrokerSession | None = None
         self._is_active = False
         self._fenced = asyncio.Event()
@@ -101,15 +106,38 @@ class ClusterMembership:
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is registered, unfenced, and its session is alive."""
-        return self._is_active
+        """Whether this broker takes part: it has joined and is not fenced."""
+        return self._is_active and not self._catalog.cluster.is_fenced(self._profile.broker_id)
+
+    @property
+    def inactive_reason(self) -> str:
+        """Why this broker does not take part, as a sentence; empty if it does."""
+        if not self._is_active:
+            return "this broker has not joined its cluster"
+        if self._catalog.cluster.is_fenced(self._profile.broker_id):
+            return "this broker is fenced: the others count it as failed until it has joined again"
+        return ""
+
+    @property
+    def has_session(self) -> bool:
+        """Whether the store knows that this broker is alive. Without a session it will be fenced."""
+        return self._session is not None and self._session.is_alive
+
+    @property
+    def _is_well(self) -> bool:
+        return self.has_session and self.is_active
 
     # -- join
 
     async def join(self, listeners: Mapping[str, Address]) -> None:
         """Register under these addresses; returns once this broker is active. Raises if it is not accepted."""
         self._profile.listeners = dict(listeners)
-        await self._enter(await self._open_session())
+        self._session = await self._open_session()
+        try:
+            await self._enter(self._session)
+        except BrokerError:
+            self._session.end()
+            raise
         self._tasks.spawn(self._stay())
 
     async def _open_session(self) -> BrokerSession:
@@ -122,10 +150,14 @@ class ClusterMembership:
             try:
                 async with asyncio.timeout(SESSION_WAIT_S_MAX):
                     async for live in self._log.follow_sessions():
-                        if all(one.name != name for one in live):
+                        held = next((one for one in live if one.name == name), None)
+                        if held is None:
                             opened = await self._log.session(name, broker_id)
                             if not isinstance(opened, Conflict):
                                 break
+                        elif held.number == self._profile.previous_session:
+                            # Its holder had locked the directory that this process has locked now: it is dead.
+                            await self._log.end_session(held)
             except TimeoutError:
                 pass
         if isinstance(opened, Conflict):
@@ -136,18 +168,12 @@ class ClusterMembership:
         return opened
 
     async def _enter(self, session: BrokerSession) -> None:
-        """Register and unfence under this session."""
+        """Register under this session and be unfenced. May be repeated."""
         await self._host.change(lambda catalog: self._register(catalog, session.live.number))
-        self.epoch = self._own(self._catalog).epoch
-        self._save_epoch(self.epoch)
-        self._session = session
-        await self._unfence()
-
-    async def _unfence(self) -> None:
-        broker_id = self._profile.broker_id
-        self._fenced.clear()
+        self.epoch, broker_id = self._own(self._catalog).epoch, self._profile.broker_id
+        self._save(self.epoch, session.live.number)
         await self._host.change(lambda catalog: decide_unfence(catalog.cluster, broker_id, self.epoch))
-        if self._session is not None and self._session.is_alive:
+        if not self._is_active:
             self._is_active = True
             self._set_active(True)
 
@@ -157,6 +183,8 @@ class ClusterMembership:
         events: list[Event] = []
         present = catalog.cluster.find_broker(profile.broker_id)
         if present is not None and present.incarnation_id != profile.incarnation_id:
+            if not profile.has_directory:
+                self._check_empty(catalog)
             events += decide_fence(catalog.cluster, profile.broker_id, present.epoch)
             for event in events:
                 draft.apply(event)
@@ -173,6 +201,17 @@ class ClusterMembership:
         events += decide_link_key(catalog.cluster, profile.link_key)
         return [*events, *draft.decide_register_broker(request, leader_epoch=profile.leader_epoch)]
 
+    def _check_empty(self, catalog: Catalog) -> None:
+        """A new directory in the place of one with records would lead as an empty log."""
+        broker_id = self._profile.broker_id
+        held = catalog.cluster.held_by(broker_id)
+        if held:
+            raise TornSegment(
+                f"broker {broker_id} holds {len(held)} partitions, but its data directory is new and empty: start it"
+                " with the directory that it had. If that is lost, so are records that no other broker has; --node-id"
+                " with an unused number starts a new broker instead"
+            )
+
     def _own(self, catalog: Catalog) -> BrokerRegistration:
         return catalog.cluster.broker(self._profile.broker_id)
 
@@ -180,16 +219,19 @@ class ClusterMembership:
 
     def follow_registration(self, broker: BrokerRegistration) -> None:
         """A registration was applied to the catalog."""
-        if broker.broker_id == self._profile.broker_id and broker.is_fenced and self._is_active:
+        if broker.broker_id == self._profile.broker_id and broker.is_fenced:
             self._fenced.set()
 
     async def _stay(self) -> None:
-        """Join again whenever the session ended or others fenced this broker."""
+        """Open a new session when the present one has ended, and ask to be unfenced if others have fenced this
+        broker."""
         while True:
             assert self._session is not None
             await self._interrupted(self._session)
-            self._cease()
-            await self._join_again()
+            # What is true is in the catalog. A fence that is undone by the time it is looked at leaves nothing to do.
+            self._fenced.clear()
+            if not self._is_well:
+                await self._join_again()
 
     async def _interrupted(self, session: BrokerSession) -> None:
         waits = [asyncio.ensure_future(session.ended()), asyncio.ensure_future(self._fenced.wait())]
@@ -199,30 +241,24 @@ class ClusterMembership:
             for wait in waits:
                 wait.cancel()
 
-    def _cease(self) -> None:
-        self._is_active = False
-        self._set_active(False)
-
     async def _join_again(self) -> None:
-        assert self._session is not None
-        if self._session.is_alive:
+        if self.has_session:
             logger.warning("this broker was fenced although its session is alive; it asks to be unfenced")
         else:
             logger.warning(
-                "the session of this broker has ended: it serves no partition until it has joined again"
+                "the session of this broker has ended: others will fence it if it cannot open a new one soon"
             )
         pause_s = RETRY_S_MIN
-        while not self._is_active:
+        while not self._is_well:
             try:
-                if self._session.is_alive:
-                    await self._unfence()
-                else:
-                    await self._enter(await self._open_session())
+                if self._session is None or not self._session.is_alive:
+                    self._session = await self._open_session()
+                await self._enter(self._session)
             except BrokerError as error:
                 logger.warning("cannot join the cluster again; retrying in %.1f s: %s", pause_s, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
-        logger.info("this broker is active again", extra={"broker_epoch": self.epoch})
+        logger.info("this broker has joined the cluster again", extra={"broker_epoch": self.epoch})
 
     # -- leave
 
@@ -236,8 +272,8 @@ class ClusterMembership:
 
     async def leave(self) -> None:
         """Everything is flushed and closed: fence this broker and end its session."""
-        if self._is_active:
-            self._cease()
+        self._is_active = False
+        self._set_active(False)
         await self._attempt(
             lambda catalog: decide_fence(catalog.cluster, self._profile.broker_id, self.epoch),
             "leave the cluster",

@@ -125,6 +125,10 @@ class SharedMetadataLog(MetadataLog, Protocol):
 
     cluster_id: str
 
+    @property
+    def seen_index(self) -> int:
+        """The highest end of the log that this broker has heard of."""
+
     async def compact(self) -> None:
         """Replace old entries by a snapshot, where that is the duty of brokers."""
 

@@ -67,7 +67,7 @@ class RemoteMetadataLog:
         self._access = access
         self._runtime = runtime
         self._call_s_max = call_s_max
-        self._seen_index = seen_index
+        self.seen_index = seen_index
         self._loop = asyncio.get_running_loop()
         self._link: MetadataLink | None = None
         self._linked = asyncio.Event()
@@ -144,8 +144,8 @@ class RemoteMetadataLog:
             raise WrongCluster(
                 f"{self._access} belongs to cluster {link.cluster_id!r}, this broker to {self.cluster_id!r}"
             )
-        if link.welcome.end_index < self._seen_index:
-            raise lost_history(self._seen_index, link.welcome.end_index)
+        if link.welcome.end_index < self.seen_index:
+            raise lost_history(self.seen_index, link.welcome.end_index)
 
     async def _stay_connected(self) -> None:
         while self._failure is None:
@@ -222,7 +222,7 @@ class RemoteMetadataLog:
             )
         reply = await self._append(Append(index, records))
         if isinstance(reply, AppendDone):
-            self._seen_index = max(self._seen_index, reply.end_index)
+            self.seen_index = max(self.seen_index, reply.end_index)
             return reply.end_index
         assert isinstance(reply, Conflicting)
         return Conflict(reply.end_index)
@@ -255,7 +255,7 @@ class RemoteMetadataLog:
             except ConnectionError:
                 continue
             entries = await self._runtime.slices.run(decoded_entries(parts))
-            self._seen_index = max(self._seen_index, parts[-1].end_index)
+            self.seen_index = max(self.seen_index, parts[-1].end_index)
             return entries
 
     async def follow(self, from_index: int) -> AsyncIterator[Entry]:

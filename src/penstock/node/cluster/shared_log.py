@@ -53,7 +53,7 @@ async def _open_etcd(
     from penstock.node.etcd.client import EtcdClient
 
     log = MetadataEtcd(
-        EtcdClient(target),
+        EtcdClient(target, meters=runtime.meters.etcd),
         runtime,
         cluster_id=cluster_id,
         seen_index=seen_index,

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Protocol, cast
 
 from penstock.core.errors import BrokerError, ForeignProtocol
+from penstock.core.limits import LINK_REQUESTS_IN_FLIGHT_MAX
 from penstock.core.log.segment import Slice
 from penstock.core.session import Session
 from penstock.node.connections.conversation import Conversation, Dialect
@@ -233,7 +234,8 @@ class Connection(asyncio.BufferedProtocol):
     def _is_over_limits(self) -> bool:
         return (
             self.turns.holds > 0
-            or len(self._line) + self._unordered >= self._limits.requests_in_flight_max
+            or len(self._line) >= self._limits.requests_in_flight_max
+            or self._unordered >= LINK_REQUESTS_IN_FLIGHT_MAX
             or self._retained_bytes + self._outbox.waiting_bytes >= self._limits.response_queue_bytes_max
         )
 

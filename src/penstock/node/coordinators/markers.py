@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from penstock.core.errors import (
     BrokerError,
@@ -23,9 +24,11 @@ from penstock.core.model import TopicPartition
 from penstock.core.records.control import Marker
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
-from penstock.node.coordinators.transaction_links import TransactionLinks
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.tasks import resolver
+
+if TYPE_CHECKING:
+    from penstock.node.coordinators.transaction_links import TransactionLinks
 
 logger = logging.getLogger("penstock.transactions")
 

@@ -21,6 +21,7 @@ from penstock.node.etcd.connection import Answer, EtcdConnection, tls_context
 from penstock.node.etcd.failover import Attempt, CallLimits, Failover
 from penstock.node.etcd.target import EtcdTarget
 from penstock.node.etcd.watch_stream import WatchStream
+from penstock.node.runtime.meters import EtcdMeter
 from penstock.wire.etcd import messages
 from penstock.wire.etcd.messages import Comparison, Failure, Operation, Range, Status, Txn
 
@@ -58,13 +59,18 @@ class CompactedAway(NamedTuple):
 
 
 class EtcdClient:
-    """Access to one etcd. Raises InvalidConfig if a TLS file cannot be used."""
+    """Access to one etcd. Raises InvalidConfig if a TLS file cannot be used. `meters` are those of its endpoints."""
 
-    def __init__(self, target: EtcdTarget, limits: CallLimits = CallLimits()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        target: EtcdTarget,
+        limits: CallLimits = CallLimits(),  # noqa: B008
+        meters: dict[str, EtcdMeter] | None = None,
+    ) -> None:
         self.target = target
         self._limits = limits
         self._tls = tls_context(target.tls)
-        self._failover = Failover(target.endpoints)
+        self._failover = Failover(target.endpoints, meters)
         self._idle: dict[Address, list[EtcdConnection]] = {address: [] for address in target.endpoints}
         self._streams: set[WatchStream] = set()
         self._token = ""

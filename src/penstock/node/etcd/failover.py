@@ -11,6 +11,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 from penstock.core.errors import Malformed, MetadataUnavailable, TimedOut, TooLarge
 from penstock.core.model import Address
+from penstock.node.runtime.meters import EtcdMeter
 from penstock.wire.etcd.messages import Failure
 
 CALL_S_MAX = 10.0
@@ -48,8 +49,9 @@ class Attempt:
 class Failover:
     """The endpoints of one etcd and which of them is in use."""
 
-    def __init__(self, endpoints: tuple[Address, ...]) -> None:
+    def __init__(self, endpoints: tuple[Address, ...], meters: dict[str, EtcdMeter] | None = None) -> None:
         self._endpoints = endpoints
+        self._meters = {} if meters is None else meters
         self._current = 0
 
     def leave(self, address: Address) -> None:
@@ -68,10 +70,14 @@ class Failover:
         deadline = now() + limits.call_s_max
         is_unknown, failures, pause_s = False, 0, PAUSE_S
         while True:
-            attempt = Attempt(self._endpoints[self._current])
-            answer = await _outcome(work, attempt, min(limits.attempt_s_max, deadline - now()))
+            attempt, started = Attempt(self._endpoints[self._current]), now()
+            answer = await _outcome(work, attempt, min(limits.attempt_s_max, deadline - started))
+            meter = self._meters.setdefault(str(attempt.address), EtcdMeter())
+            meter.is_up = not isinstance(answer, _Lost)
             if not isinstance(answer, _Lost):
+                meter.round_trips.observe(now() - started)
                 return answer, is_unknown
+            meter.failures += 1
             is_unknown |= attempt.is_sent and not answer.is_without_effect
             self.leave(attempt.address)
             failures += 1

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from penstock.core.printable import escape
 from penstock.node.broker import Broker
-from penstock.node.metrics.families import FAMILIES, Family
+from penstock.node.metrics.families import FAMILIES
+from penstock.node.metrics.family import Family
 from penstock.node.runtime.meters import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

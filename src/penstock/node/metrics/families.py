@@ -8,42 +8,20 @@ from __future__ import annotations
 import os
 import platform
 import resource
-from collections.abc import Callable, Iterator
-from enum import StrEnum
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
 from penstock.core.limits import GROUP_SAMPLES_MAX
 from penstock.core.version import __version__
 from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
+from penstock.node.metrics.cluster_families import CLUSTER_FAMILIES
+from penstock.node.metrics.family import Family, MetricKind, Samples
 from penstock.node.replicas.partition import Partition
-from penstock.node.runtime.meters import ERRORS_SENT, Histogram
-
-Value = int | float | Histogram | None
-Samples = Iterator[tuple[tuple[str, ...], Value]]
-"""Label values, in the order of the family's labels, and the sample; None if there is no value."""
+from penstock.node.runtime.meters import ERRORS_SENT
 
 _STATM = Path("/proc/self/statm")
-
-
-class MetricKind(StrEnum):
-    """Prometheus metric types."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-class Family(NamedTuple):
-    """One metric."""
-
-    name: str
-    kind: MetricKind
-    labels: tuple[str, ...]
-    meaning: str
-    samples: Callable[[Broker], Samples]
 
 
 def _build(broker: Broker) -> Samples:
@@ -341,6 +319,7 @@ FAMILIES = (
         "Duration of one flush of a partition; all requests that wait for it share it.",
         _fsyncs,
     ),
+    *CLUSTER_FAMILIES,
     Family(
         "penstock_link_open",
         MetricKind.GAUGE,

@@ -61,26 +61,53 @@ class GossipOptions:
     """Port 0: any free port."""
     advertised_host: str | None = None
     """The IP address at which others reach this broker, if it is not the bound one."""
+    advertised_port: int = 0
+    """0: the bound port."""
     seeds: tuple[Address, ...] = ()
     """Some other brokers, by host name or IP address."""
     profile: GossipProfile = LAN
 
 
-class _Socket(asyncio.DatagramProtocol):
-    """Passes datagrams on. Errors of single packets are ordinary: a peer that is down refuses them."""
+class GossipSocket(asyncio.DatagramProtocol):
+    """A bound port. Datagrams that arrive before somebody receives are dropped. Errors of single packets are ordinary:
+    a peer that is down refuses them."""
 
-    def __init__(self, received: Callable[[bytes, Address], None]) -> None:
-        self._received = received
+    def __init__(self) -> None:
+        self.received: Callable[[bytes, Address], None] | None = None
+        self.transport: asyncio.DatagramTransport | None = None
+
+    @property
+    def bound(self) -> Address:
+        assert self.transport is not None
+        host, port = self.transport.get_extra_info("sockname")[:2]
+        return Address(host, port)
+
+    def connection_made(self, transport: asyncio.DatagramTransport) -> None:  # type: ignore[override]
+        self.transport = transport
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
-        self._received(data, Address(addr[0], addr[1]))
+        if self.received is not None:
+            self.received(data, Address(addr[0], addr[1]))
+
+    def close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+            self.transport = None
+
+
+async def bind_gossip(address: Address) -> GossipSocket:
+    """Bind a UDP port. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    _, bound = await loop.create_datagram_endpoint(GossipSocket, local_addr=address)
+    return bound
 
 
 class GossipHost:
-    """One broker in the gossip of its cluster."""
+    """One broker in the gossip of its cluster. `bound` is its port; without it `start` binds `options.bind`."""
 
-    def __init__(self, options: GossipOptions, runtime: Runtime) -> None:
+    def __init__(self, options: GossipOptions, runtime: Runtime, bound: GossipSocket | None = None) -> None:
         self._options = options
+        self._bound = bound
         self._runtime = runtime
         self._meter = runtime.meters.gossip
         self._seal = PacketSeal(options.cluster_id, options.key)
@@ -90,7 +117,7 @@ class GossipHost:
         self._sequence = 0
         self._incarnations = range(0)
         self._tasks = Tasks()
-        self._transport: asyncio.DatagramTransport | None = None
+        self._socket: GossipSocket | None = None
         self._timer: asyncio.Handle | None = None
         self._timer_s = 0.0
         """When it fires. uvloop's handle does not tell for times that have passed."""
@@ -115,17 +142,15 @@ class GossipHost:
 
     async def start(self) -> None:
         """Bind the socket and join. Raises OSError if the address cannot be bound."""
-        loop = asyncio.get_running_loop()
         await self._reserve(1)
-        transport, _ = await loop.create_datagram_endpoint(
-            lambda: _Socket(self._received), local_addr=self._options.bind
-        )
-        self._transport = transport
+        bound = self._bound or await bind_gossip(self._options.bind)
         try:
-            address = self._advertised(transport.get_extra_info("sockname"))
+            address = self._advertised(bound.bound)
         except InvalidConfig:
-            transport.close()
+            bound.close()
             raise
+        self._socket = bound
+        bound.received = self._received
         seeds = [(_literal(host), port) for host, port in self._options.seeds]
         literals = [Address(host, port) for host, port in seeds if host is not None]
         me = GossipPeer(self._options.broker_id, address, self._incarnations.start)
@@ -142,8 +167,8 @@ class GossipHost:
         if len(literals) < len(seeds):
             self._tasks.spawn(self._resolve_names(self._machine, literals))
 
-    def _advertised(self, bound: Sequence[Any]) -> Address:
-        host = self._options.advertised_host or bound[0]
+    def _advertised(self, bound: Address) -> Address:
+        host = self._options.advertised_host or bound.host
         try:
             found = ip_address(host)
         except ValueError:
@@ -152,7 +177,7 @@ class GossipHost:
             raise InvalidConfig(
                 f"gossip listens on all addresses ({host}): configure the one at which other brokers reach this one"
             )
-        return Address(str(found), bound[1])
+        return Address(str(found), self._options.advertised_port or bound.port)
 
     async def stop(self) -> None:
         """Leave the cluster and close the socket."""
@@ -167,9 +192,15 @@ class GossipHost:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._transport is not None:
-            self._transport.close()
-            self._transport = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def set_seeds(self, seeds: Sequence[Address]) -> None:
+        """Replace the seeds, which are IP addresses here: brokers come and go."""
+        assert self._machine is not None
+        self._machine.set_seeds(seeds)
+        self._arm()
 
     async def _resolve_names(self, machine: Gossip, literals: list[Address]) -> None:
         """Look up the seeds that are names, again and again."""
@@ -208,7 +239,7 @@ class GossipHost:
 
     def _received(self, raw: bytes, source: Address) -> None:
         machine, meter = self._machine, self._meter
-        if machine is None or self._transport is None:
+        if machine is None or self._socket is None:
             return
         meter.packets["in"] += 1
         meter.packets_bytes["in"] += len(raw)
@@ -237,7 +268,7 @@ class GossipHost:
         """A timer that fires too early costs less than cancelling it for every packet."""
         assert self._machine is not None
         wake_ms = self._machine.wake_ms
-        if wake_ms >= NEVER_MS or self._transport is None:
+        if wake_ms >= NEVER_MS or self._socket is None:
             return
         wake_s = wake_ms / 1000
         if self._timer is not None:
@@ -274,13 +305,14 @@ class GossipHost:
         self._arm()
 
     def _send(self, action: SendPacket) -> None:
-        if self._transport is None or (":" in action.target.host) != (":" in self.address.host):
+        transport = None if self._socket is None else self._socket.transport
+        if transport is None or (":" in action.target.host) != (":" in self.address.host):
             return  # an IPv4 socket cannot send to an IPv6 address
         self._sequence += 1
         raw = self._seal.seal(Packet(self._options.broker_id, self._run, self._sequence, action.messages))
         self._meter.packets["out"] += 1
         self._meter.packets_bytes["out"] += len(raw)
-        self._transport.sendto(raw, action.target)
+        transport.sendto(raw, action.target)
 
     def _report(self, changed: PeerChanged) -> None:
         before, after = changed.before, changed.after

@@ -169,6 +169,7 @@ class Link:
             )
         self._is_connecting = False
         self._trouble = trouble
+        self._failures = max(1, self._failures)
         self._back_off()
         waiting, self._waiting = self._waiting, []
         for call in waiting:
@@ -210,20 +211,15 @@ class Link:
 
     # -- close
 
-    def idle_s(self) -> float:
-        """For how long nobody has needed the link."""
-        return 0.0 if len(self._calls) else self._loop.time() - self._used_s
-
     def rest(self, idle_s_max: float) -> None:
         """Close the connection if it was idle for long; the next call opens it again."""
-        if self._connection is None:
+        if self._connection is None or len(self._calls):
             return
-        idle_s = self.idle_s()
-        if idle_s > idle_s_max:
+        if self._loop.time() - self._used_s > idle_s_max:
             logger.info("closing the idle link to broker %d", self.peer_id, extra=self._context)
             self._failures = 0
             self._connection.close("idle")
-        elif idle_s:
+        else:
             self._connection.shrink()
 
     async def close(self, why: str) -> None:

@@ -14,6 +14,7 @@ from penstock.core.errors import BrokerError, NotLeader, TimedOut
 from penstock.core.model import Acks, Isolation, PartitionId, TopicPartition
 from penstock.core.records.control import Marker
 from penstock.core.replication.divergence import EpochEnd
+from penstock.core.replication.fetches import ReplicaIdentity, ReplicatedBatches, WantedBatches
 from penstock.node.peers.links import PeerLinks
 from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_name, error_of, messages
 
@@ -42,36 +43,6 @@ class RemoteBatches(NamedTuple):
     start_offset: int
     aborted: Sequence[tuple[int, int]]
     """Producer id and first offset of each aborted transaction, for READ_COMMITTED."""
-
-
-class ReplicaIdentity(NamedTuple):
-    """The broker that fetches as a replica, and the broker epoch of its registration."""
-
-    broker_id: int
-    epoch: int
-
-
-class WantedBatches(NamedTuple):
-    """What a replica asks its leader for: batches from the end of its own log on."""
-
-    partition: PartitionId
-    offset: int
-    leader_epoch: int
-    last_fetched_epoch: int
-    """The epoch of its last record, by which the leader detects that the logs diverge."""
-    start_offset: int
-    bytes_max: int
-
-
-class ReplicatedBatches(NamedTuple):
-    """The leader's answer for one partition."""
-
-    error: BrokerError | None
-    records: memoryview
-    high_watermark: int
-    start_offset: int
-    diverging: EpochEnd | None
-    """Where the leader's log ends the epoch in which the replica's log diverges."""
 
 
 class RemoteOffset(NamedTuple):

@@ -15,8 +15,8 @@ from penstock.core.errors import BrokerError, Throttled
 from penstock.core.limits import LINK_BYTES_IN_FLIGHT_MAX, LINK_REQUESTS_IN_FLIGHT_MAX
 from penstock.node.runtime.meters import LinkMeter
 
-TIMER_S_MIN = 0.001
-"""Loops may fire a timer a little early."""
+TIMER_S_MIN = 0.02
+"""Between two looks at all deadlines: thousands of calls may be pending."""
 
 
 class PendingCall:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from penstock.core.errors import BrokerError
 from penstock.core.model import PartitionId
+from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.core.replication.rate_limit import RateLimit
 from penstock.node.peers.links import PeerLinks
-from penstock.node.peers.peer_calls import ReplicaIdentity, fetch_as_replica
+from penstock.node.peers.peer_calls import fetch_as_replica
 from penstock.node.replicas.followed import RETRY_S, FollowedPartition
 from penstock.node.runtime.tasks import Tasks
 

@@ -15,7 +15,7 @@ from penstock.core.errors import BrokerError, CorruptBatch, OffsetOutOfRange
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.core.replication.divergence import EpochEnd, truncation_offset
-from penstock.node.peers.peer_calls import ReplicatedBatches, WantedBatches
+from penstock.core.replication.fetches import ReplicatedBatches, WantedBatches
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import resolver

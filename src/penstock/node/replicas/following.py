@@ -12,8 +12,8 @@ from typing import NamedTuple
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
 from penstock.core.model import PartitionId
+from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.node.peers.links import PeerLinks
-from penstock.node.peers.peer_calls import ReplicaIdentity
 from penstock.node.replicas.fetcher import ReplicaFetcher, Throttle
 from penstock.node.replicas.followed import FollowedPartition, LowerRecoveryPoint
 from penstock.node.replicas.partition import Partition

@@ -30,8 +30,8 @@ from penstock.core.machines.cluster.partition_state import IsrChange, decide_cha
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.replication.divergence import EpochEnd, find_divergence
+from penstock.core.replication.fetches import ReplicaIdentity, WantedBatches
 from penstock.core.replication.tracker import FollowerFetch, ReplicaTracker
-from penstock.node.peers.peer_calls import ReplicaIdentity, WantedBatches
 from penstock.node.replicas.fetcher import Throttle
 from penstock.node.replicas.led_move import LedMove
 from penstock.node.replicas.partition import Partition

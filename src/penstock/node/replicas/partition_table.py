@@ -1,8 +1,8 @@
 """The partitions that this node holds: opens, leads, follows and closes them as the catalog says.
 
-A single node holds and leads every partition. In a cluster, metadata names the brokers of a partition; the others are
-unknown here, and a lookup raises NotLeader with the current leader. A node that is not an active member of its cluster
-leads nothing, whatever its last known metadata says.
+A single node holds and leads every partition. In a cluster, metadata names the brokers of a partition; a lookup of a
+partition that is led elsewhere raises NotLeader with the current leader. A node leads nothing before it has joined its
+cluster, whatever its last known metadata says.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class PartitionTable:
         self._by_topic: dict[str, list[Partition | None]] = {}
         self._syncs = Tasks()
         self.is_active = False
-        """Whether this node may lead partitions in its cluster: it is registered, and its session is alive."""
+        """Whether this node takes part in its cluster, and leads what metadata assigns to it."""
+        self._is_stopped = False
 
     # -- lookup
 
@@ -143,7 +144,7 @@ class PartitionTable:
         """A partition was placed or changed: open, lead, follow or close it."""
         topic = self._catalog.find_by_id(placed.topic_id)
         partitions = [] if topic is None else self._by_topic.get(topic.name, [])
-        if topic is None or placed.partition >= len(partitions):
+        if topic is None or placed.partition >= len(partitions) or self._is_stopped:
             return  # `open_topic` looks at the placement itself
         partition = partitions[placed.partition]
         if partition is None and self._is_held(placed):
@@ -337,6 +338,7 @@ class PartitionTable:
 
     async def stop(self) -> bool:
         """Flush and close every partition, and note the recovery points; False if that failed for any."""
+        self._is_stopped = True
         await self._syncs.stop()
         partitions = self.all()
         settled = await asyncio.gather(*(partition.settle() for partition in partitions))

@@ -13,11 +13,13 @@ from functools import partial
 
 from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.cluster.events import BrokerSaved, PartitionRemoved, PartitionSaved
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import PartitionId
+from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.core.replication_config import FOLLOWER_RATE, LEADER_RATE, replication_rate
 from penstock.node.peers.links import PeerLinks
-from penstock.node.peers.peer_calls import ReplicaIdentity
 from penstock.node.replicas.following import Following
 from penstock.node.replicas.leading import Change, Leading
 from penstock.node.replicas.partition import Partition
@@ -67,9 +69,18 @@ class Replication:
     def start(self) -> None:
         self._tasks.spawn(self._tidy_strays())
 
-    def place(self, placed: PartitionReplicas) -> None:
-        """A partition was placed or changed; the table has followed."""
-        self._refresh(self._table.find_held(placed.id), placed)
+    def follow(self, event: Event) -> None:
+        """An event was applied to the catalog, and the table has followed."""
+        match event:
+            case PartitionSaved(placed):
+                self._refresh(self._table.find_held(placed.id), placed)
+            case PartitionRemoved(topic_id, index):
+                self.leading.forget(PartitionId(topic_id, index))
+                self.following.forget(PartitionId(topic_id, index))
+            case BrokerSaved():
+                self.following.brokers_changed()
+            case _:
+                pass
 
     def role_changed(self, partition: Partition) -> None:
         """A partition began or ceased to lead here."""
@@ -80,11 +91,6 @@ class Replication:
     def _refresh(self, partition: Partition | None, placed: PartitionReplicas) -> None:
         self.leading.refresh(partition, placed)
         self.following.refresh(partition, placed)
-
-    def forget(self, partition: PartitionId) -> None:
-        """A partition was deleted."""
-        self.leading.forget(partition)
-        self.following.forget(partition)
 
     def set_active(self, *, is_active: bool) -> None:
         """Begin or cease to follow: a broker that is not an active member of its cluster may know old leaders."""

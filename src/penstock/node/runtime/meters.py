@@ -115,6 +115,18 @@ class LinkMeter:
         self.round_trips = Histogram(REQUEST_BOUNDS_S)
 
 
+class EtcdMeter:
+    """Calls of this node to one endpoint of etcd."""
+
+    __slots__ = ("failures", "is_up", "round_trips")
+
+    def __init__(self) -> None:
+        self.is_up = False
+        """Whether the last call was answered."""
+        self.failures = 0
+        self.round_trips = Histogram(REQUEST_BOUNDS_S)
+
+
 class Meters:
     """All meters of one node."""
 
@@ -123,6 +135,8 @@ class Meters:
         self.fsyncs = Histogram(FSYNC_BOUNDS_S)
         self.doors: dict[str, DoorMeter] = {}
         self.links: dict[int, LinkMeter] = {}
+        self.etcd: dict[str, EtcdMeter] = {}
+        """By endpoint."""
 
     def door(self, name: str) -> DoorMeter:
         return self.doors.setdefault(name, DoorMeter())

@@ -14,10 +14,14 @@ from penstock.node.topic_defaults import kafka_text
 from penstock.node.waist.broker_facts import Fact, broker_facts
 
 _PROTOCOL = "PLAINTEXT"
+LISTENERS = "penstock.listeners"
+"""The addresses of all doors, so that a tool that knows one Kafka address finds the others."""
 
 
-def fixed_entries(settings: Settings, data_directory: str, advertised: Address) -> list[ConfigEntry]:
-    """Settings of the broker that cannot be changed at run time."""
+def fixed_entries(
+    settings: Settings, data_directory: str, advertised: Address, doors: Mapping[str, Address]
+) -> list[ConfigEntry]:
+    """Settings of the broker that cannot be changed at run time. `doors` are the advertised addresses of all doors."""
     entries = [
         _node_entry(one.kafka, one, data_directory if one.name == "data_dir" else getattr(settings, one.name))
         for one in DEFINITIONS
@@ -29,6 +33,15 @@ def fixed_entries(settings: Settings, data_directory: str, advertised: Address) 
     entries.append(_address_entry("listeners", listening, "Where the broker listens."))
     entries.append(
         _address_entry("advertised.listeners", advertised, "Where clients are told to connect to.")
+    )
+    listed = ",".join(f"{name}://{address}" for name, address in doors.items())
+    entries.append(
+        _read_only(
+            LISTENERS,
+            Kind.LIST,
+            "Where clients of each protocol are told to connect to.",
+            [Synonym(LISTENERS, listed, "configured")],
+        )
     )
     entries += [one._replace(is_read_only=True) for one in describe_coarse()]
     entries += [_fact_entry(fact) for fact in broker_facts(settings)]
@@ -80,5 +93,5 @@ def _kind(definition: SettingDefinition) -> Kind:
     return Kind.LIST if definition.name == "data_dir" else Kind.STRING
 
 
-FIXED = frozenset(entry.name for entry in fixed_entries(Settings(), "", Address("", 0)))
+FIXED = frozenset(entry.name for entry in fixed_entries(Settings(), "", Address("", 0), {}))
 """Names of the broker settings that cannot be changed at run time."""

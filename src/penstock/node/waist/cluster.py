@@ -71,6 +71,10 @@ class Readiness(NamedTuple):
 
     is_online: bool
     offline_partitions: list[str]
+    reason: str = ""
+    """Why it is not online."""
+    has_session: bool | None = None
+    """Whether the metadata store knows that this broker is alive; None for a single broker."""
 
 
 class ClusterVerbs:
@@ -174,7 +178,9 @@ class ClusterVerbs:
             if one.failure is not None
             and self._authorization.allows(session, Operation.DESCRIBE, topic_resource(one.topic))
         ]
-        return Readiness(self._broker.is_online, offline)
+        broker = self._broker
+        has_session = None if broker.membership is None else broker.membership.has_session
+        return Readiness(broker.is_online, offline, broker.unready_reason, has_session)
 
     def metrics(self, session: Session) -> Iterator[bytes]:
         """All metrics in Prometheus' text format, piece by piece."""

@@ -15,6 +15,7 @@ from penstock.core.errors import InvalidRequest
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
 from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.cluster.values import KAFKA_LISTENER
 from penstock.core.model import check_topic_name
 from penstock.core.resource_config import ResourceKind
 from penstock.node.broker import Broker
@@ -87,7 +88,9 @@ class BrokerConfigs:
         if name == _ALL_BROKERS:
             return [_alone(entry) for entry in found if entry.source == "changed"]
         entries = [changed_for_one(entry) for entry in found]
-        entries += fixed_entries(broker.settings, broker.data_directory, self._advertised())
+        advertised = self._advertised()
+        doors = broker.listeners or {KAFKA_LISTENER: advertised}
+        entries += fixed_entries(broker.settings, broker.data_directory, advertised, doors)
         return sorted(entries, key=lambda entry: entry.name)
 
     def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:

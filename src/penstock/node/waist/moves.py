@@ -52,17 +52,6 @@ class OngoingMove(NamedTuple):
     bytes_per_s: int | None
 
 
-class BrokerShare(NamedTuple):
-    """A registered broker, and how many replicas it holds now and once all moves are complete."""
-
-    broker_id: int
-    rack: str
-    is_running: bool
-    is_draining: bool
-    replicas: int
-    replicas_planned: int
-
-
 class MoveVerbs:
     """Shows and starts moves."""
 
@@ -71,26 +60,6 @@ class MoveVerbs:
         self._authorization = authorization
 
     # -- what is
-
-    def members(self, session: Session) -> list[BrokerShare]:
-        """The registered brokers; none on a single node."""
-        self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
-        cluster = self._broker.catalog.cluster
-        held: dict[int, int] = {}
-        for one in cluster.partitions():
-            for broker_id in one.replicas:
-                held[broker_id] = held.get(broker_id, 0) + 1
-        return [
-            BrokerShare(
-                one.broker_id,
-                one.rack,
-                not one.is_fenced,
-                one.is_draining,
-                held.get(one.broker_id, 0),
-                cluster.replica_count(one.broker_id),
-            )
-            for one in cluster.brokers
-        ]
 
     def ongoing(self, session: Session) -> list[OngoingMove]:
         """The moves in progress, with what this broker knows about them."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from penstock.core.errors import ClusterForbidden, NotLeader
 from penstock.core.model import PartitionId, TopicRef
+from penstock.core.replication.fetches import ReplicaIdentity as ReplicaIdentity
+from penstock.core.replication.fetches import WantedBatches as WantedBatches
 from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.peers.peer_calls import ReplicaIdentity as ReplicaIdentity
-from penstock.node.peers.peer_calls import WantedBatches as WantedBatches
 from penstock.node.waist.authorization import require_peer
 from penstock.node.waist.routes import Routes
 

@@ -154,14 +154,14 @@ class TopicVerbs:
         """Create a topic unless it exists; returns whether it was created. Raises TopicExists if it exists with
         another number of partitions than requested."""
         self._authorization.authorize_creation(session, new.name)
-        is_new = True
+        is_new, topic_id = True, self._broker.new_topic_id()
 
         def decide(catalog: Catalog) -> Sequence[Event]:
             nonlocal is_new
             known = catalog.find(new.name)
             is_new = known is None or known.internal
             if known is None or known.internal:
-                return self._broker.creation.decide(catalog, new)
+                return self._broker.creation.decide(catalog, new, topic_id)
             if new.partition_count not in (None, known.partition_count):
                 raise TopicExists(
                     f"topic {new.name!r} exists with {known.partition_count} partitions,"
@@ -189,9 +189,10 @@ class TopicVerbs:
             self._authorization.authorize_creation(session, new.name)
         except BrokerError as error:
             return error
+        topic_id = self._broker.new_topic_id()
 
         def decide(catalog: Catalog) -> Sequence[Event]:
-            events = self._broker.creation.decide(catalog, new)
+            events = self._broker.creation.decide(catalog, new, topic_id)
             quota.take(catalog, events)
             return events
 

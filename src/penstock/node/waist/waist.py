@@ -14,7 +14,6 @@ from penstock.node.waist.configs import ConfigVerbs
 from penstock.node.waist.coordinators import CoordinatorVerbs
 from penstock.node.waist.fetch import FetchVerbs
 from penstock.node.waist.groups import GroupVerbs
-from penstock.node.waist.moves import MoveVerbs
 from penstock.node.waist.peers import PeerVerbs
 from penstock.node.waist.placement import PlacementVerbs
 from penstock.node.waist.positions import PositionVerbs
@@ -27,6 +26,8 @@ from penstock.node.waist.topics import TopicVerbs
 from penstock.node.waist.transactions import TransactionVerbs
 
 if TYPE_CHECKING:
+    from penstock.node.waist.moves import MoveVerbs
+    from penstock.node.waist.overview import OverviewVerbs
     from penstock.node.waist.publisher import Publisher
     from penstock.node.waist.reader import Reader
 
@@ -58,7 +59,6 @@ class Waist:
         self.coordinators = CoordinatorVerbs(broker, authorization, self.cluster)
         self.fetch = FetchVerbs(authorization, routes)
         self.groups = GroupVerbs(broker, authorization, routes)
-        self.moves = MoveVerbs(broker, authorization)
         self.peers = PeerVerbs(broker)
         self.placement = PlacementVerbs(broker, authorization, routes)
         self.positions = PositionVerbs(authorization, routes)
@@ -68,6 +68,18 @@ class Waist:
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)
         self.topics = TopicVerbs(broker, authorization, routes)
         self.transactions = TransactionVerbs(broker, authorization, routes, self.committed)
+
+    def overview(self) -> OverviewVerbs:
+        """Create the verbs that describe the cluster: few doors need them."""
+        from penstock.node.waist.overview import OverviewVerbs
+
+        return OverviewVerbs(self._broker, self.authorization, self.cluster, self.topics)
+
+    def moves(self) -> MoveVerbs:
+        """Create the verbs that move partitions: few doors need them."""
+        from penstock.node.waist.moves import MoveVerbs
+
+        return MoveVerbs(self._broker, self.authorization)
 
     def publisher(self) -> Publisher:
         """Create the door's publisher of single records."""

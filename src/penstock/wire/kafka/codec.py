@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from penstock.core.errors import Malformed, UnsupportedVersion
 from penstock.core.limits import HEADER_TAGS_MAX
-from penstock.wire.kafka import fast
+from penstock.wire.kafka import fast, fast_calls
 from penstock.wire.kafka.api import API, ApiKey
 from penstock.wire.kafka.bounds import elements_max
 from penstock.wire.kafka.classes import Buffer, KafkaMessage, Part, classes_of
@@ -197,6 +197,8 @@ def encode_request_parts(
     encode = _request_encoders.get((api_key, version))
     if encode is None:
         encode = make_encoder(_schema(api_key, version, "request"), version)
+        if api_key == ApiKey.PRODUCE and version >= fast_calls.BY_ID_FROM:
+            encode = fast_calls.make_produce_encoder(encode)
         _request_encoders[api_key, version] = encode
     parts: list[Any] = []
     cuts: list[int] = []
@@ -235,6 +237,8 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any
     if decode is None:
         schema = _schema(api_key, version, "response")
         decode = make_decoder(schema, version, classes_of(schema))
+        if api_key == ApiKey.PRODUCE and version >= fast_calls.BY_ID_FROM:
+            decode = fast_calls.make_produced_decoder(classes_of(schema), decode)
         _response_decoders[api_key, version] = decode
     return correlation_id, decode(frame, position)
 

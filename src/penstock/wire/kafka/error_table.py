@@ -118,8 +118,11 @@ _FURTHER: dict[ErrorCode, type[BrokerError]] = {
 }
 """Codes that no error of ours has. Records that may still be committed count as an unknown outcome."""
 
-ERRORS: dict[int, type[BrokerError]] = {int(code): error for error, code in CODES.items()}
-ERRORS |= {int(code): error for code, error in (_SHARED | _FURTHER).items()}
+ERRORS: dict[int, type[BrokerError]] = {
+    **{int(code): error for code, error in _FURTHER.items()},
+    **{int(code): error for error, code in CODES.items()},
+    **{int(code): error for code, error in _SHARED.items()},
+}
 
 
 def error_of(code: int, message: str) -> BrokerError:

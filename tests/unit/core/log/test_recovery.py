@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from log_samples import DIRECTORY, LIMITS, append, opaque_batch, reopen, sync
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.log.log import Log
+from penstock.core.log.segment import Segment, StoredBatch
 from penstock.node.runtime.memory import MemoryFiles
 
 
@@ -196,3 +201,39 @@ def test_a_segment_rolls_by_age() -> None:
     append(log, opaque_batch(1), now_ms=1_099)
     append(log, opaque_batch(1), now_ms=1_100)
     assert [one.base_offset for one in log.segments] == [0, 2]
+
+
+@pytest.mark.parametrize("start", [0, 1, 4, 6, 9])
+def test_epochs_are_the_same_whether_batches_were_scanned_or_trusted(start: int) -> None:
+    """A scan after a crash collects the epochs; after a clean stop the batches are read for them."""
+    files = MemoryFiles()
+    log, _ = reopen(files)
+    for epoch in (0, 0, 2, 2, 2, 2, 3, 3, 5, 5):
+        append(log, opaque_batch(1, bytes(180)), epoch=epoch)
+    sync(log)
+    log.persist_start(start)
+    files.remove(f"{DIRECTORY}/leader-epochs")
+    scanned, _ = reopen(files, recovery_offset=0)
+    trusted, _ = reopen(files, recovery_offset=10)
+    assert len(log.segments) == 3 and not files.exists(f"{DIRECTORY}/leader-epochs")
+    assert [scanned.epochs.at_offset(at) for at in range(start, 10)] == [0, 0, 2, 2, 2, 2, 3, 3, 5, 5][start:]
+    for epoch in range(6):
+        assert scanned.epochs.end_of(epoch, 10) == trusted.epochs.end_of(epoch, 10)
+
+
+def test_a_start_after_a_crash_reads_no_batch_a_third_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once to verify it, once for the state of its producer; the epochs come out of the first."""
+    files, _ = written(4)
+    assert not files.exists(f"{DIRECTORY}/leader-epochs")
+    walks: list[int] = []
+    walk = Segment.walk
+
+    def counted(self: Segment, position: int, end: int, **how: Any) -> Iterator[StoredBatch]:
+        for found in walk(self, position, end, **how):
+            walks.append(found.header.base_offset)
+            yield found
+
+    monkeypatch.setattr(Segment, "walk", counted)
+    again, _ = reopen(files, recovery_offset=0)
+    assert again.end_offset == 4
+    assert Counter(walks) == {0: 3, 1: 2, 2: 2, 3: 2}  # the first one's timestamp dates the segment

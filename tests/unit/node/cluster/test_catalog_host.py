@@ -10,6 +10,8 @@ import pytest
 
 from manual_ports import Hand, PromptWorkers, run, turns
 from penstock.core.errors import (
+    BrokerError,
+    DiskFull,
     MetadataUnavailable,
     NotLeader,
     Offline,
@@ -421,6 +423,41 @@ def test_a_store_that_goes_away_before_it_can_be_asked_leaves_the_outcome_unknow
                 await side.create("a")
         await side.create("b")
         assert side.names == ["a", "b"], "it took effect, as reading shows now"
+
+    run(test)
+
+
+def test_a_host_that_stops_after_an_append_without_an_answer_does_not_call_it_refused() -> None:
+    async def test() -> None:
+        store = ModelStore()
+        side = Side(store, 1)
+        side.log.faults.append(Fault.REQUEST_LATE)
+        creating = asyncio.ensure_future(side.create("a"))
+        await asyncio.sleep(0)
+        stopping = asyncio.ensure_future(side.host.stop())
+        with pytest.raises(TimedOut, match="outcome of the change is unknown"):
+            await creating
+        await stopping
+        store.deliver_late()
+        assert store.end_index == 1, "it takes effect after all"
+
+    run(test)
+
+
+@pytest.mark.parametrize("second", [MetadataUnavailable("nothing was changed"), DiskFull("no space")])
+def test_what_happens_to_a_second_append_says_nothing_about_the_first(
+    second: BrokerError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        side = Side(ModelStore(), 1)
+        errors: list[BrokerError] = [TimedOut("no answer"), second]
+
+        async def append(index: int, events: Sequence[Event]) -> int:
+            raise errors.pop(0)
+
+        monkeypatch.setattr(side.log, "append", append)
+        with pytest.raises(TimedOut, match="outcome of the change is unknown"):
+            await side.create("a")
 
     run(test)
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, cast
 
 import pytest
 
 from cluster_nodes import ClusterNodes, on_a_cluster, until
-from penstock.core.errors import DuplicateBroker, LeaderNotAvailable, NotLeader, WrongCluster
-from penstock.core.machines.cluster.values import NO_LEADER
+from penstock.core.errors import DuplicateBroker, LeaderNotAvailable, NotLeader, TornSegment, WrongCluster
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.cluster.brokers import decide_fence
+from penstock.core.machines.cluster.events import BrokerSaved
+from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration
 from penstock.node.broker import start_broker
+from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.membership import ClusterMembership, MemberProfile
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
-from sim.metadata_model import ModelMetadataLog
+from sim.loop import SimLoop
+from sim.metadata_model import ModelMetadataLog, ModelStore
 
 
 def leaders(nodes: ClusterNodes, topic: str = "t") -> list[int]:
@@ -76,40 +85,76 @@ def test_partitions_of_a_killed_broker_have_no_leader_until_it_is_back_with_its_
     on_a_cluster(play)
 
 
-def test_a_broker_that_is_back_before_its_session_expired_waits_and_fences_its_predecessor() -> None:
+def test_a_killed_broker_ends_the_session_of_its_last_run_and_fences_it() -> None:
     async def play(nodes: ClusterNodes) -> None:
         await nodes.create(1, "t", 3)
         await nodes.converged()
+        earlier = nodes.brokers[1].catalog.cluster.broker(2)
         nodes.kill(2)
-        asyncio.get_running_loop().call_later(5.0, nodes.expire, 2)
+        before_s = asyncio.get_running_loop().time()
         await nodes.start(2)
+        assert asyncio.get_running_loop().time() - before_s < 1.0, "it did not wait until the session expired"
+        await nodes.converged()
+        assert sorted(leaders(nodes)) == [1, 2, 3]
+        assert nodes.brokers[1].catalog.cluster.broker(2).epoch > earlier.epoch
+
+    on_a_cluster(play)
+
+
+def test_a_broker_that_lost_its_session_opens_another_and_leads_on() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.converged()
+        broker, index = nodes.brokers[2], leaders(nodes).index(2)
+        assert broker.membership is not None
+        session = next(one for one in nodes.store.sessions.live if one.name == "broker-2")
+        nodes.expire(2)
+        await until(lambda: not broker.membership.has_session)
+        assert broker.partition("t", index).is_leader, "the store may be out of reach for all"
+        await until(lambda: broker.membership.has_session and broker.membership.is_active)
+        await nodes.converged()
+        assert broker.partition("t", index).is_leader and leaders(nodes)[index] == 2
+        assert session not in nodes.store.sessions.live
+
+    on_a_cluster(play)
+
+
+def test_a_broker_that_others_fenced_ceases_and_asks_to_be_unfenced() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.converged()
+        broker, index = nodes.brokers[2], leaders(nodes).index(2)
+        partition = broker.partition("t", index)
+        epoch, roles = partition.leader_epoch, list[bool]()
+        partition.add_listener(lambda: roles.append(partition.is_leader))
+        registered = broker.catalog.cluster.broker(2)
+        await nodes.brokers[1].change(lambda catalog: decide_fence(catalog.cluster, 2, registered.epoch))
+        await nodes.converged()
+        await until(lambda: leaders(nodes)[index] == 2)
+        await nodes.converged()
+        assert roles[0] is False, "waiting calls heard of it"
+        assert partition.is_leader and partition.leader_epoch > epoch
+
+    on_a_cluster(play)
+
+
+def test_an_empty_directory_does_not_take_the_place_of_one_with_partitions() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.stop(3)
+        twin = ClusterNodes(nodes._loop, nodes.store, "twin")
+        with pytest.raises(TornSegment, match="1 partitions, but its data directory is new"):
+            await twin.start(3)
+        await nodes.start(3)
         await nodes.converged()
         assert sorted(leaders(nodes)) == [1, 2, 3]
 
     on_a_cluster(play)
 
 
-def test_a_broker_without_a_session_leads_nothing_and_joins_again() -> None:
-    async def play(nodes: ClusterNodes) -> None:
-        await nodes.create(1, "t", 3)
-        await nodes.converged()
-        broker, index = nodes.brokers[2], leaders(nodes).index(2)
-        partition = broker.partition("t", index)
-        nodes.expire(2)
-        await until(lambda: not partition.is_leader)
-        with pytest.raises((LeaderNotAvailable, NotLeader)):
-            broker.partition("t", index)
-        await until(lambda: partition.is_leader)
-        await nodes.converged()
-        assert leaders(nodes)[index] == 2
-        assert broker.membership is not None and broker.membership.is_active
-
-    on_a_cluster(play)
-
-
 def test_a_second_process_of_the_same_id_is_refused() -> None:
     async def play(nodes: ClusterNodes) -> None:
-        twin = ClusterNodes(nodes._loop, nodes.store)
+        twin = ClusterNodes(nodes._loop, nodes.store, "twin")
         with pytest.raises(DuplicateBroker, match="--node-id"):
             await twin.start(1)
 
@@ -151,3 +196,77 @@ def test_a_directory_of_another_kind_or_cluster_is_refused() -> None:
         await nodes.start(2)
 
     on_a_cluster(play)
+
+
+class _PromptHost:
+    """Appends and applies at once, with what others append at the same time."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._changes = 0
+        self.follow: Callable[[BrokerRegistration], None] = lambda broker: None
+        self.fences_before: set[int] = set()
+        """Changes, by number, before which others fence broker 1."""
+        self.fences_after: set[int] = set()
+
+    async def change(self, decide: Callable[[Catalog], Sequence[Event]]) -> None:
+        await asyncio.sleep(0)
+        self._changes += 1
+        if self._changes in self.fences_before:
+            self._apply(_fence_first)
+        self._apply(decide)
+        if self._changes in self.fences_after:
+            self._apply(_fence_first)
+
+    def _apply(self, decide: Callable[[Catalog], Sequence[Event]]) -> None:
+        for event in decide(self._catalog):
+            self._catalog.apply(event)
+            if isinstance(event, BrokerSaved):
+                self.follow(event.broker)
+
+
+def _fence_first(catalog: Catalog) -> Sequence[Event]:
+    return decide_fence(catalog.cluster, 1, catalog.cluster.broker(1).epoch)
+
+
+def _on_a_member(
+    scene: Callable[[ModelStore, _PromptHost, ClusterMembership], Coroutine[Any, Any, None]],
+) -> None:
+    """A membership without a broker around it. It must not spin: the run has few steps."""
+
+    async def main(loop: SimLoop) -> None:
+        store, catalog = ModelStore(), Catalog()
+        host, profile = _PromptHost(catalog), MemberProfile("c", 1, "run", "", bytes(32))
+        membership = ClusterMembership(
+            ModelMetadataLog(store),
+            cast(CatalogHost, host),
+            catalog,
+            profile,
+            lambda _: None,
+            lambda *_: None,
+        )
+        host.follow = membership.follow_registration
+        await scene(store, host, membership)
+        await asyncio.sleep(1)
+        assert membership.has_session and membership.is_active
+        await membership.begin_leaving()
+
+    SimLoop(1, run_steps_max=10_000).run(main)  # type: ignore[abstract]
+
+
+def test_a_broker_that_is_fenced_while_it_joins_again_comes_to_rest() -> None:
+    async def scene(store: ModelStore, host: _PromptHost, membership: ClusterMembership) -> None:
+        await membership.join({})
+        # Between its registration and its wish to be unfenced, the controller fences it for the old session.
+        host.fences_before = {4}
+        store.expire("broker-1")
+
+    _on_a_member(scene)
+
+
+def test_a_broker_that_is_fenced_in_the_moment_in_which_it_has_joined_asks_again() -> None:
+    async def scene(store: ModelStore, host: _PromptHost, membership: ClusterMembership) -> None:
+        host.fences_after = {2}
+        await membership.join({})
+
+    _on_a_member(scene)

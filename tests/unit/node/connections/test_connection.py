@@ -15,6 +15,7 @@ from in_process_client import Line, receive
 from manual_ports import turns
 from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
+from penstock.node.connections import connection as connection_module
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.crowd import CROWD_UNITS, Crowd
 from penstock.node.connections.framing import LengthPrefixed
@@ -490,9 +491,12 @@ def test_replies_leave_as_they_are_ready_once_any_order_is_allowed() -> None:
     connected(test)
 
 
-def test_requests_in_flight_are_limited_in_any_order_too() -> None:
+def test_requests_in_flight_are_limited_in_any_order_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a limit of their own: one connection carries the requests of many clients."""
+    monkeypatch.setattr(connection_module, "LINK_REQUESTS_IN_FLIGHT_MAX", 2)
+
     async def test() -> None:
-        client = Client(Limits(requests_in_flight_max=2))
+        client = Client(Limits(requests_in_flight_max=1))
         client.connection.allow_any_order()
         client.send(b"1", b"2", b"3")
         assert client.requests == [b"1", b"2"] and not client.line.is_reading

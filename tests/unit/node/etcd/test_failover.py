@@ -10,6 +10,7 @@ import pytest
 from penstock.core.errors import Malformed, MetadataUnavailable, TimedOut, TornSegment
 from penstock.core.model import Address
 from penstock.node.etcd.failover import Attempt, CallLimits, Failover
+from penstock.node.runtime.meters import EtcdMeter
 from penstock.wire.etcd.messages import Failure, Status
 
 A, B, C = (Address(host, 1) for host in "abc")
@@ -110,5 +111,22 @@ def test_a_refusal_that_repeating_does_not_cure_is_an_answer() -> None:
         with pytest.raises(TornSegment):
             await Failover((A, B)).run(broken.work, LIMITS)
         assert (script.asked, broken.asked) == ([A], [A])
+
+    asyncio.run(scene())
+
+
+def test_the_health_of_every_endpoint_is_counted() -> None:
+    async def scene() -> None:
+        meters: dict[str, EtcdMeter] = {}
+        failover = Failover((A, B, C), meters)
+        outcomes: dict[Address, Outcome] = {A: ConnectionRefusedError(111, "Connection refused"), B: "yes"}
+        script = Script(outcomes.__getitem__, is_sent=False)
+        await failover.run(script.work, LIMITS)
+        await failover.run(script.work, LIMITS)
+        assert {name: (one.is_up, one.failures) for name, one in meters.items()} == {
+            str(A): (False, 1),
+            str(B): (True, 0),
+        }
+        assert [sum(meters[str(one)].round_trips.counts) for one in (A, B)] == [0, 2]
 
     asyncio.run(scene())

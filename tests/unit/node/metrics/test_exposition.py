@@ -15,7 +15,8 @@ from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
 from penstock.node.lag import lag_of
 from penstock.node.metrics.exposition import LINES_PER_PIECE, render
-from penstock.node.metrics.families import FAMILIES, MetricKind
+from penstock.node.metrics.families import FAMILIES
+from penstock.node.metrics.family import MetricKind
 from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.settings import Settings
 

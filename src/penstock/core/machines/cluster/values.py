@@ -11,6 +11,8 @@ from penstock.core.model import Address, PartitionId
 NO_LEADER = -1
 KAFKA_LISTENER = "kafka"
 """The name of the address of the Kafka door in a registration."""
+GOSSIP_LISTENER = "gossip"
+"""The name of the address at which a broker receives gossip; its host is an IP address."""
 NO_BROKER_EPOCH = -1
 
 

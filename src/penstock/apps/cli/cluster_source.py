@@ -1,0 +1,214 @@
+"""What a cluster says about itself, from a bootstrap list alone: an HTTP door answers, else Kafka calls do.
+
+Brokers name their HTTP doors in the setting `penstock.listeners`, which any Kafka client can read. Both sources give
+the content of the HTTP API; what Kafka calls do not tell is None.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http.client import HTTPConnection, HTTPException
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from penstock.apps.cli.client import CONNECT_SECONDS_MAX, check_code, connect_cluster, translated
+from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
+from penstock.client.errors import ClientError
+from penstock.client.raw.cluster import ANYONE, Node
+from penstock.core.model import Address
+from penstock.wire.kafka import ApiKey, messages
+
+HTTP, KAFKA = "http", "kafka"
+LISTENERS = "penstock.listeners"
+REPLY_BYTES_MAX = 1 << 28
+_BROKER_RESOURCE = 4
+_METADATA_VERSION_MAX = 10
+_OK, _NOT_FOUND = 200, 404
+
+Content = dict[str, Any]
+
+
+class Found(NamedTuple):
+    """An answer, and the protocol that it came over."""
+
+    content: Content
+    source: str
+    why_not_http: str = ""
+
+
+class ClusterSource:
+    """The cluster behind a bootstrap list. With a broker id, that broker answers. Raises NoBroker."""
+
+    def __init__(self, bootstrap: str, broker_id: int | None = None) -> None:
+        self._bootstrap = bootstrap
+        self._broker_id = broker_id
+        self._kafka = connect_cluster(bootstrap)
+        self._why = ""
+        """Why no HTTP door has answered."""
+
+    def overview(self) -> Found:
+        """Brokers, controller, and how much each broker holds."""
+        return self._found("/api/v1/cluster", {}) or self._from_kafka(self._kafka_overview)
+
+    def partitions(self, *, only_offline: bool, with_internal: bool) -> Found:
+        """Leaders and replicas of partitions."""
+        query = {"offline": str(only_offline).lower(), "internal": str(with_internal).lower()}
+
+        def read() -> Content:
+            topics = [one for one in self._metadata().topics if with_internal or not one.is_internal]
+            listed = [one for one in _partitions(topics) if not only_offline or one["leader"] is None]
+            return {"partitions": listed}
+
+        return self._found("/api/v1/cluster/topics", query) or self._from_kafka(read)
+
+    def ring(self) -> Found:
+        return self._only_http("/api/v1/cluster/ring")
+
+    def gossip(self) -> Found:
+        return self._only_http("/api/v1/cluster/gossip")
+
+    # -- HTTP
+
+    def _only_http(self, path: str) -> Found:
+        found = self._found(path, {})
+        if found is None:
+            raise NoBroker(
+                f"No HTTP door answers, and Kafka calls do not tell this: {self._why}. Start brokers with an HTTP door"
+                " (--http-port), and with addresses that this machine can reach."
+            )
+        return found
+
+    def _found(self, path: str, query: Mapping[str, str]) -> Found | None:
+        """The answer of the first HTTP door that has one. Sets `_why` if there is none."""
+        reasons = []
+        with translated(self._bootstrap):
+            brokers = self._kafka.brokers()
+        if self._broker_id is not None:
+            if self._broker_id not in brokers:
+                raise ObjectNotFound(f"There is no broker {self._broker_id}, or it is not running.")
+            brokers = {self._broker_id: brokers[self._broker_id]}
+        for broker_id in sorted(brokers):
+            try:
+                door = self._http_door(broker_id)
+            except ClientError as error:
+                reasons.append(f"broker {broker_id}: {error.message}")
+                continue
+            if door is None:
+                reasons.append(f"broker {broker_id} has none")
+                continue
+            try:
+                return Found(_get(door, f"{path}?{urlencode(query)}" if query else path), HTTP)
+            except (OSError, HTTPException, ValueError) as error:
+                reasons.append(f"broker {broker_id} at {door}: {error}")
+        self._why = "; ".join(reasons) or "no broker is running"
+        return None
+
+    def _http_door(self, broker_id: int) -> Address | None:
+        wanted = messages.DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=_BROKER_RESOURCE, resource_name=str(broker_id), configuration_keys=[LISTENERS]
+        )
+        request = messages.DescribeConfigsRequest(resources=[wanted])
+        answer = self._kafka.ask_once(ApiKey.DESCRIBE_CONFIGS, request, Node(broker_id))
+        for result in answer.results:
+            check_code(result.error_code, f"broker {broker_id}: settings")
+            for config in result.configs:
+                if config.name == LISTENERS and config.value:
+                    return read_listeners(config.value).get(HTTP)
+        return None
+
+    # -- Kafka
+
+    def _from_kafka(self, read: Callable[[], Content]) -> Found:
+        with translated(self._bootstrap):
+            return Found(read(), KAFKA, self._why)
+
+    def _metadata(self) -> messages.MetadataResponse:
+        request = messages.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        return self._kafka.ask(
+            ApiKey.METADATA, request, ANYONE, version_max=_METADATA_VERSION_MAX, again_on=frozenset()
+        )
+
+    def _kafka_overview(self) -> Content:
+        described = self._kafka.ask(ApiKey.DESCRIBE_CLUSTER, messages.DescribeClusterRequest())
+        check_code(described.error_code, "the cluster")
+        partitions = list(_partitions(self._metadata().topics))
+        running = {one.broker_id: one for one in described.brokers}
+        known = sorted({*running, *(broker_id for one in partitions for broker_id in one["replicas"])})
+        return {
+            "cluster_id": described.cluster_id,
+            "broker": None,
+            "controller": described.controller_id if described.controller_id >= 0 else None,
+            "controller_epoch": None,
+            "metadata_index": None,
+            "partitions": len(partitions),
+            "offline_partitions": sum(one["leader"] is None for one in partitions),
+            "brokers": [
+                {
+                    "id": broker_id,
+                    "addresses": (
+                        {KAFKA: str(Address(running[broker_id].host, running[broker_id].port))}
+                        if broker_id in running
+                        else {}
+                    ),
+                    "rack": running[broker_id].rack if broker_id in running else None,
+                    "epoch": None,
+                    "fenced": broker_id not in running,
+                    "stopping": None,
+                    "draining": None,
+                    "session_alive": None,
+                    "leaders": sum(one["leader"] == broker_id for one in partitions),
+                    "replicas": sum(broker_id in one["replicas"] for one in partitions),
+                }
+                for broker_id in known
+            ],
+        }
+
+
+def read_listeners(value: str) -> dict[str, Address]:
+    """`kafka://host:9092,http://host:9192` by name. What is not an address is left out."""
+    found = {}
+    for part in value.split(","):
+        url = urlsplit(part.strip())
+        try:
+            if url.hostname and url.port:
+                found[url.scheme] = Address(url.hostname, url.port)
+        except ValueError:
+            continue  # the port is not a number
+    return found
+
+
+def _get(door: Address, path: str) -> Content:
+    """Raises OSError, HTTPException or ValueError if the door does not answer, RefusedByBroker if it refuses."""
+    connection = HTTPConnection(door.host, door.port, timeout=CONNECT_SECONDS_MAX)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read(REPLY_BYTES_MAX)
+    finally:
+        connection.close()
+    if response.status == _NOT_FOUND:
+        raise ValueError("it does not know this request; upgrade the broker")
+    content = json.loads(body)
+    if not isinstance(content, dict):
+        raise ValueError("the response is not a JSON object")
+    if response.status != _OK:
+        raise RefusedByBroker(f"{door}: {content.get('detail', response.reason)}")
+    return content
+
+
+def _partitions(topics: Sequence[messages.MetadataResponse.MetadataResponseTopic]) -> Iterator[Content]:
+    for topic in topics:
+        for one in topic.partitions:
+            yield {
+                "topic": topic.name,
+                "partition": one.partition_index,
+                "leader": one.leader_id if one.leader_id >= 0 else None,
+                "leader_epoch": one.leader_epoch,
+                "partition_epoch": None,
+                "replicas": list(one.replica_nodes),
+                "isr": list(one.isr_nodes),
+                "offline": list(one.offline_replicas),
+                "adding": None,
+                "removing": None,
+            }

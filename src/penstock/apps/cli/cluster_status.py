@@ -1,0 +1,314 @@
+"""`penstock cluster status|brokers|topics|ring|gossip|controller`: shows a cluster. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.apps.cli.options import bootstrap_option, output_option, watch_option
+from penstock.apps.cli.terminal import counted, escape_lines, say
+from penstock.apps.cli.watch import watch
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from penstock.apps.cli.cluster_source import ClusterSource, Found
+
+Content = dict[str, Any]
+UNKNOWN = "-"
+_BROKER_COLUMNS = ("broker", "state", "session", "Kafka", "HTTP", "rack", "epoch", "leaders", "replicas")
+
+
+@dataclass
+class View:
+    """What is shown: JSON, or lines and a table."""
+
+    content: Content
+    lines: list[str] = field(default_factory=list)
+    columns: Sequence[str] = ()
+    rows: list[tuple[object, ...]] = field(default_factory=list)
+    note: str = ""
+
+    def show(self, output: str) -> None:
+        from penstock.apps.cli.tables import show_table
+
+        if self.note:
+            say(self.note, err=True)
+        if output == "json":
+            say(json.dumps(self.content))
+            return
+        if self.lines:
+            say("\n".join(self.lines))
+        if self.rows:
+            show_table(self.columns, self.rows)
+
+    def render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        from penstock.apps.cli.tables import make_table
+
+        head = Text(escape_lines("\n".join([*self.lines, *filter(None, [self.note])])))
+        return Group(head, make_table(self.columns, self.rows)) if self.rows else head
+
+
+def present(
+    bootstrap: str,
+    output: str,
+    read: Callable[[ClusterSource], View],
+    *,
+    is_watched: bool = False,
+    broker_id: int | None = None,
+) -> None:
+    """Show a view once, or again and again."""
+    from penstock.apps.cli.cluster_source import ClusterSource
+
+    source = ClusterSource(bootstrap, broker_id)
+    if not is_watched:
+        read(source).show(output)
+        return
+
+    def fetch() -> View:
+        try:
+            return read(source)
+        except click.ClickException as error:  # people watch because brokers fail
+            return View({"error": error.message}, [error.message])
+
+    watch(fetch, lambda view: view.show(output), View.render, output)
+
+
+def view_of(found: Found, lines: list[str], columns: Sequence[str], rows: list[tuple[object, ...]]) -> View:
+    note = ""
+    if found.why_not_http:
+        note = f"Only what Kafka calls tell is shown, because no HTTP door answers: {found.why_not_http}."
+    return View({**found.content, "source": found.source}, lines, columns, rows, note)
+
+
+# -- status and brokers
+
+
+@click.command()
+@watch_option
+@bootstrap_option
+@output_option
+def status(is_watched: bool, bootstrap: str, output: str) -> None:
+    """Show brokers, controller and unavailable partitions."""
+    present(bootstrap, output, _read_status, is_watched=is_watched)
+
+
+def _read_status(source: ClusterSource) -> View:
+    found = source.overview()
+    content = found.content
+    offline = content["offline_partitions"]
+    without = f", {offline:,} without a leader" if offline else ", all with a leader"
+    count = content["partitions"]
+    lines = [
+        f"Cluster {content['cluster_id']}: {_states(content['brokers'])}",
+        f"  controller   {_controller_words(content)}",
+        f"  metadata     index {_known(content['metadata_index'])}",
+        f"  partitions   {count:,}{without if count else ''}",
+    ]
+    if offline:
+        lines.append("  See which: penstock cluster topics --offline")
+    return view_of(found, lines, _BROKER_COLUMNS, [_broker_row(one) for one in content["brokers"]])
+
+
+@click.command()
+@watch_option
+@bootstrap_option
+@output_option
+def brokers(is_watched: bool, bootstrap: str, output: str) -> None:
+    """List brokers: state, addresses, and what they hold."""
+
+    def read(source: ClusterSource) -> View:
+        found = source.overview()
+        return view_of(found, [], _BROKER_COLUMNS, [_broker_row(one) for one in found.content["brokers"]])
+
+    present(bootstrap, output, read, is_watched=is_watched)
+
+
+def _broker_row(one: Content) -> tuple[object, ...]:
+    session = one["session_alive"]
+    return (
+        one["id"],
+        state_of(one),
+        UNKNOWN if session is None else "alive" if session else "ended",
+        one["addresses"].get("kafka", UNKNOWN),
+        one["addresses"].get("http", UNKNOWN),
+        one["rack"] or UNKNOWN,
+        _known(one["epoch"]),
+        one["leaders"],
+        one["replicas"],
+    )
+
+
+def state_of(broker: Content) -> str:
+    """One word for the state of a broker; the worst one if there are several."""
+    if broker["fenced"]:
+        return "fenced"
+    if broker["stopping"]:
+        return "stopping"
+    return "draining" if broker["draining"] else "active"
+
+
+def _states(found: list[Content]) -> str:
+    counts: dict[str, int] = {}
+    for one in found:
+        counts[state_of(one)] = counts.get(state_of(one), 0) + 1
+    listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return f"{counted(len(found), 'broker')} ({listed})"
+
+
+# -- topics
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[TOPIC]...")
+@click.option(
+    "--offline", is_flag=True, help="Only partitions without a leader; those of internal topics too."
+)
+@click.option("--internal", is_flag=True, help="Include internal topics.")
+@watch_option
+@bootstrap_option
+@output_option
+def topics(
+    names: tuple[str, ...], offline: bool, internal: bool, is_watched: bool, bootstrap: str, output: str
+) -> None:
+    """List partitions with their leaders and replicas."""
+
+    def read(source: ClusterSource) -> View:
+        with_internal = internal or offline or bool(names)
+        found = source.partitions(only_offline=offline, with_internal=with_internal)
+        if names:
+            listed = [one for one in found.content["partitions"] if one["topic"] in names]
+            found.content["partitions"] = listed
+        rows = [_partition_row(one) for one in found.content["partitions"]]
+        lines = [] if rows else ["No partitions without a leader." if offline else "No partitions."]
+        columns = ("topic", "partition", "leader", "epoch", "replicas", "in sync", "moving")
+        return view_of(found, lines, columns, rows)
+
+    present(bootstrap, output, read, is_watched=is_watched)
+
+
+def _partition_row(one: Content) -> tuple[object, ...]:
+    moves = [f"+{broker_id}" for broker_id in one["adding"] or ()]
+    moves += [f"-{broker_id}" for broker_id in one["removing"] or ()]
+    return (
+        one["topic"],
+        one["partition"],
+        "none" if one["leader"] is None else one["leader"],
+        one["leader_epoch"],
+        _ids(one["replicas"]),
+        _ids(one["isr"]),
+        " ".join(moves) or UNKNOWN,
+    )
+
+
+# -- ring and gossip
+
+
+@click.command()
+@watch_option
+@bootstrap_option
+@output_option
+def ring(is_watched: bool, bootstrap: str, output: str) -> None:
+    """Show how new partitions are placed: share of the ring, load and bound of each broker."""
+    present(bootstrap, output, _read_ring, is_watched=is_watched)
+
+
+def _read_ring(source: ClusterSource) -> View:
+    found = source.ring()
+    content = found.content
+    lines = [
+        f"{content['vnodes']} points per broker; a broker leads at most {content['leaders_max']:,} partitions and holds"
+        f" at most {content['replicas_max']:,} replicas before the next one on the ring is taken."
+    ]
+    rows: list[tuple[object, ...]] = [
+        (
+            one["id"],
+            one["rack"] or UNKNOWN,
+            f"{100 * one['share']:.1f} %",
+            one["leaders"],
+            one["replicas"],
+            "yes" if one["takes_replicas"] else "no",
+        )
+        for one in content["brokers"]
+    ]
+    columns = ("broker", "rack", "share", "preferred leaders", "replicas", "takes replicas")
+    return view_of(found, lines, columns, rows)
+
+
+@click.command()
+@click.option(
+    "--broker", "broker_id", type=click.IntRange(min=0), metavar="ID", help="Whose view.  [default: any]"
+)
+@watch_option
+@bootstrap_option
+@output_option
+def gossip(broker_id: int | None, is_watched: bool, bootstrap: str, output: str) -> None:
+    """Show what one broker hears of the others: state, address, load. A hint, not the state of the cluster."""
+    present(bootstrap, output, _read_gossip, is_watched=is_watched, broker_id=broker_id)
+
+
+def _read_gossip(source: ClusterSource) -> View:
+    found = source.gossip()
+    content = found.content
+    if not content["on"]:
+        return view_of(found, [f"Gossip is not running on broker {content['broker']}."], (), [])
+    rows: list[tuple[object, ...]] = [
+        (
+            one["id"],
+            one["state"],
+            one["incarnation"],
+            one["address"],
+            *(one["attributes"].get(name, UNKNOWN) for name in ("leaders", "connections", "version")),
+            "yes" if one["id"] == content["controller"] else "",
+        )
+        for one in content["peers"]
+    ]
+    columns = ("broker", "state", "incarnation", "gossip", "leaders", "connections", "version", "controller")
+    return view_of(found, [f"As broker {content['broker']} hears it:"], columns, rows)
+
+
+# -- controller
+
+
+@click.command()
+@watch_option
+@bootstrap_option
+@output_option
+def controller(is_watched: bool, bootstrap: str, output: str) -> None:
+    """Show which broker is the controller."""
+    present(bootstrap, output, _read_controller, is_watched=is_watched)
+
+
+def _read_controller(source: ClusterSource) -> View:
+    found = source.overview()
+    content = found.content
+    holder = next((one for one in content["brokers"] if one["id"] == content["controller"]), None)
+    address = None if holder is None else holder["addresses"].get("kafka")
+    short = {"controller": content["controller"], "epoch": content["controller_epoch"], "address": address}
+    return view_of(found._replace(content=short), [f"Controller: {_controller_words(content)}"], (), [])
+
+
+def _controller_words(content: Content) -> str:
+    if content["controller"] is None:
+        return "none at the moment; one of the brokers takes over when the last session has ended"
+    epoch = content["controller_epoch"]
+    return f"broker {content['controller']}" + ("" if epoch is None else f", epoch {epoch}")
+
+
+def _known(value: object) -> object:
+    return UNKNOWN if value is None else value
+
+
+def _ids(broker_ids: Sequence[int]) -> str:
+    return ", ".join(map(str, broker_ids)) or "none"
+
+
+VIEWS = (status, brokers, topics, ring, gossip, controller)
+"""Commands of `penstock cluster`."""

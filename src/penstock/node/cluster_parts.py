@@ -1,0 +1,133 @@
+"""Makes the parts of a node that only the broker of a cluster has. Imported by those alone: a single broker starts
+without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.core.gossip.peer import CONTROLLER
+from penstock.core.limits import LINK_KEY_BYTES
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.cluster.values import GOSSIP_LISTENER, KAFKA_LISTENER, NO_BROKER_EPOCH
+from penstock.core.model import Address
+from penstock.core.replication.fetches import ReplicaIdentity
+from penstock.core.version import __version__
+from penstock.node.checkpoint import Identity, Registration, save_registration
+from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.cluster_settings import ClusterSettings
+from penstock.node.cluster.controller import Controller
+from penstock.node.cluster.membership import ClusterMembership, MemberProfile
+from penstock.node.cluster.metadata_log import SharedMetadataLog
+from penstock.node.coordinators.transaction_links import TransactionLinks
+from penstock.node.peers.gossip_member import GossipMember
+from penstock.node.peers.link_opening import LinkPeer
+from penstock.node.peers.links import PeerLinks
+from penstock.node.replicas.partition_table import PartitionTable
+from penstock.node.replicas.replication import Replication
+from penstock.node.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+INCARNATION_BYTES = 16
+
+
+class LastRun(NamedTuple):
+    """What the directory tells about the last run of a cluster's broker."""
+
+    complete_epoch: int = NO_BROKER_EPOCH
+    """Its broker epoch, if none of its records can be missing."""
+    has_directory: bool = True
+    """Whether there is a directory, or none is needed."""
+    session: int = 0
+    """The number of its session."""
+
+
+def make_links(runtime: Runtime, identity: Identity, catalog: Catalog) -> tuple[PeerLinks, TransactionLinks]:
+    """Connections to the other brokers."""
+
+    def find_peer(broker_id: int) -> LinkPeer | None:
+        cluster = catalog.cluster
+        found = cluster.find_broker(broker_id)
+        if found is None or found.is_fenced or cluster.link_key is None:
+            return None
+        return LinkPeer(found.listeners[KAFKA_LISTENER], identity.cluster_id, cluster.link_key)
+
+    links = PeerLinks(runtime, identity.node_id, find_peer)
+    return links, TransactionLinks(links)
+
+
+def make_member(
+    shared: SharedMetadataLog,
+    host: CatalogHost,
+    catalog: Catalog,
+    runtime: Runtime,
+    identity: Identity,
+    settings: ClusterSettings,
+    last_run: LastRun,
+    set_active: Callable[[bool], None],
+) -> tuple[ClusterMembership, Controller]:
+    """The membership of a broker in its cluster, and its readiness to be the controller."""
+    profile = MemberProfile(
+        identity.cluster_id,
+        identity.node_id,
+        runtime.rng.bytes(INCARNATION_BYTES).hex(),
+        settings.rack,
+        runtime.rng.bytes(LINK_KEY_BYTES),
+        takes_share=settings.takes_share,
+    )
+    profile.previous_epoch = last_run.complete_epoch
+    profile.has_directory = last_run.has_directory
+    profile.previous_session = last_run.session
+
+    def save(epoch: int, session: int) -> None:
+        save_registration(runtime.files, Registration(epoch, session, runtime.boot_id))
+
+    membership = ClusterMembership(shared, host, catalog, profile, set_active, save)
+    return membership, Controller(shared, host, catalog, identity.node_id)
+
+
+def make_replication(
+    broker: Broker, table: PartitionTable, save_points: Callable[[], Awaitable[None]]
+) -> Replication:
+    """The replicas that a broker copies from others and they from it."""
+    membership, links, node_id = broker.membership, broker.links, broker.identity.node_id
+    assert membership is not None and links is not None
+    return Replication(
+        broker.catalog,
+        table,
+        broker.runtime,
+        links,
+        lambda: ReplicaIdentity(node_id, membership.epoch),
+        broker.change,
+        save_points,
+        broker.settings.copies_max,
+    )
+
+
+async def bind_gossip(broker: Broker, listeners: Mapping[str, Address]) -> GossipMember | None:
+    """The gossip of a broker, with its port bound: it tells the addresses of the doors, and the load. None if gossip
+    is off or not possible."""
+    advertised = listeners.get(GOSSIP_LISTENER)
+    if advertised is None:
+        return None
+
+    def addresses() -> dict[str, str]:
+        return {name: str(address) for name, address in broker.listeners.items()}
+
+    def load() -> dict[str, str]:
+        said = {
+            "version": __version__,
+            "leaders": str(sum(one.is_leader for one in broker.partitions())),
+            "connections": str(sum(door.connections for door in broker.runtime.meters.doors.values())),
+        }
+        return {**said, CONTROLLER: str(broker.metadata_epoch)} if broker.is_controller else said
+
+    identity, catalog = broker.identity, broker.catalog
+    member = GossipMember(
+        broker.runtime, identity.node_id, identity.cluster_id, catalog.cluster, addresses, load
+    )
+    bind = Address(broker.settings.host, broker.settings.port or advertised.port)
+    return member if await member.bind(bind, advertised) else None

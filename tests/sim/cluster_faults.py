@@ -1,0 +1,245 @@
+"""What chance does to a simulated cluster: crashes, pauses, cuts, bad disks and clocks, a store with troubles.
+
+Each run has a few kinds of faults only. A fault that lasts ends by itself after a while; `stop` ends all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from penstock.node.cluster.metadata_log import CONTROLLER_SESSION
+from sim import cluster_store
+from sim.cluster_machines import BrokerMachine, State
+from sim.cluster_store import Store
+from sim.loop import SimLoop
+from sim.net import Farewell
+from sim.workers import WorkerKnobs
+
+FAULTS = 9
+"""Faults per run."""
+GAP_S = 2.0
+"""Between two faults, in the mean."""
+KINDS_MIN, KINDS_MAX = 2, 6
+LASTS_S = (0.3, 2.0, 5.0, 9.0, 14.0)
+"""How long faults last: shorter and longer than a session, which takes 6 s."""
+AWAY_S = (0.1, 1.0, 4.0, 10.0)
+"""How long a process stays away after a crash."""
+DISK_OPERATIONS_MAX = 80
+CLOCK_ERRORS_MS = (-1_800_000, -5_000, 0, 5_000, 1_800_000)
+"""Not so wrong that timestamps of clients are refused, or producers and records expire."""
+SLOW_DISK = WorkerKnobs(delay_s_max=0.2, slow_chance=0.2, slow_s_max=4.0)
+SLOW_NET_S = 0.4
+
+
+class Faults:
+    """The faults of one run, of some kinds: of `names`, or else of a random selection."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        store: Store,
+        machines: dict[int, BrokerMachine],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self._loop = loop
+        self._store = store
+        self._machines = machines
+        self._chance = loop.random_for("faults")
+        self._net_knobs = loop.net.knobs
+        self.clients: list[str] = []
+        """The hosts of clients."""
+        self.counts: Counter[str] = Counter()
+        self._rolling: list[asyncio.Task[None]] = []
+        kinds = self._kinds()
+        if names is None:
+            names = self._chance.sample(list(kinds), self._chance.randint(KINDS_MIN, KINDS_MAX))
+        self._chosen = {name: kinds[name] for name in names}
+        for machine in machines.values():
+            machine.restart_s = lambda: self._chance.choice(AWAY_S)
+
+    def _kinds(self) -> dict[str, Callable[[], None]]:
+        return {
+            "kill": self._kill,
+            "kill the controller": self._kill_controller,
+            "power loss": self._lose_power,
+            "death inside a disk operation": self._die_inside,
+            "stop": self._stop,
+            "rolling restart": self._restart_all,
+            "pause": self._pause,
+            "cut from the store": self._cut_store,
+            "store unreachable": self._cut_store_off,
+            "cut from clients": self._cut_clients,
+            "cut from brokers": self._cut_peers,
+            "split": self._split,
+            "reset": self._reset,
+            "slow network": self._slow_net,
+            "clock jump": self._jump,
+            "slow disk": self._slow_disk,
+            "full disk": self._fill_disk,
+            "failed sync": self._fail_sync,
+            "expired session": self._expire,
+            "compaction": self._compact,
+            "store crash": self._crash_store,
+        }
+
+    async def run(self) -> None:
+        """One fault after the other; some of them overlap."""
+        for _ in range(FAULTS):
+            await asyncio.sleep(self._chance.expovariate(1 / GAP_S))
+            name = self._chance.choice(list(self._chosen))
+            self._loop.note(f"fault: {name}")
+            self.counts[name] += 1
+            self._chosen[name]()
+
+    def stop(self) -> None:
+        """All is well from now on: an operator has mended what does not mend itself."""
+        for rolling in self._rolling:
+            rolling.cancel()
+        self._loop.net.heal()
+        self._loop.net.knobs = self._net_knobs
+        self._store.relent()
+        for machine in self._machines.values():
+            machine.restart_s = lambda: 0.5
+            machine.machine.disk.relent()
+            machine.machine.workers.knobs = WorkerKnobs(slow_chance=0.0)
+            machine.resume()
+            machine.start()
+            if machine.broker is not None and any(one.failure for one in machine.broker.partitions()):
+                machine.stop()
+
+    # -- choices
+
+    def _someone(self) -> BrokerMachine | None:
+        """A broker whose process runs."""
+        running = [one for one in self._machines.values() if one.state is not State.DOWN]
+        return self._chance.choice(running) if running else None
+
+    def _later(self, work: Callable[[], None]) -> None:
+        self._loop.call_later(self._chance.choice(LASTS_S), work)
+
+    # -- processes
+
+    def _kill(self) -> None:
+        if machine := self._someone():
+            machine.kill(self._chance.choice((Farewell.RESET, Farewell.EOF)))
+
+    def _kill_controller(self) -> None:
+        for live in self._store.sessions():
+            machine = self._machines[live.holder]
+            if live.name == CONTROLLER_SESSION and machine.state is not State.DOWN:
+                machine.kill()
+
+    def _lose_power(self) -> None:
+        if machine := self._someone():
+            machine.lose_power(self._chance.choice(list(Farewell)))
+
+    def _die_inside(self) -> None:
+        if machine := self._someone():
+            operation = self._chance.randint(1, DISK_OPERATIONS_MAX)
+            machine.interrupt_at(operation, power=self._chance.random() < 0.5)
+
+    def _stop(self) -> None:
+        if machine := self._someone():
+            machine.stop()
+
+    def _restart_all(self) -> None:
+        self._rolling.append(self._loop.create_task(self._roll()))
+
+    async def _roll(self) -> None:
+        for machine in self._machines.values():
+            machine.stop()
+            await asyncio.sleep(self._chance.choice((0.2, 1.0, 3.0)))
+
+    def _pause(self) -> None:
+        if machine := self._someone():
+            machine.pause()
+            self._later(machine.resume)
+
+    # -- network
+
+    def _cut(self, some: list[str], others: list[str]) -> None:
+        net = self._loop.net
+        way = self._chance.randrange(3)
+        if way == 2:
+            some, others = others, some
+        net.cut(some, others, one_way=way != 0)
+        self._later(lambda: net.heal(some, others))
+
+    def _some_names(self) -> list[str]:
+        names = [one.name for one in self._machines.values()]
+        return self._chance.sample(names, self._chance.choice((1, 1, 2, 3)))
+
+    def _cut_store(self) -> None:
+        self._cut(self._some_names(), [cluster_store.NAME])
+
+    def _cut_store_off(self) -> None:
+        self._cut([one.name for one in self._machines.values()], [cluster_store.NAME])
+
+    def _cut_clients(self) -> None:
+        self._cut(self._some_names(), self.clients)
+
+    def _cut_peers(self) -> None:
+        some = self._some_names()
+        self._cut(some, [one.name for one in self._machines.values() if one.name not in some])
+
+    def _split(self) -> None:
+        """Everybody is on one of two sides."""
+        everybody = [cluster_store.NAME, *self.clients, *(one.name for one in self._machines.values())]
+        side = [name for name in everybody if self._chance.random() < 0.4]
+        self._cut(side, [name for name in everybody if name not in side])
+
+    def _reset(self) -> None:
+        """Connections break; whatever was under way may have arrived or not."""
+        for name in self._some_names():
+            self._store.reset(name)
+            for client in self.clients:
+                self._loop.net.reset(name, client)
+
+    def _slow_net(self) -> None:
+        self._loop.net.knobs = replace(self._net_knobs, latency_s_max=SLOW_NET_S)
+        self._later(self._speed_up)
+
+    def _speed_up(self) -> None:
+        self._loop.net.knobs = self._net_knobs
+
+    # -- machines
+
+    def _jump(self) -> None:
+        machine = self._chance.choice(list(self._machines.values()))
+        machine.machine.clock.skew_ms = self._chance.choice(CLOCK_ERRORS_MS)
+
+    def _slow_disk(self) -> None:
+        machine = self._chance.choice(list(self._machines.values())).machine
+        before = machine.workers.knobs
+        machine.workers.knobs = SLOW_DISK
+
+        def speed_up() -> None:
+            machine.workers.knobs = before
+
+        self._later(speed_up)
+
+    def _fill_disk(self) -> None:
+        disk = self._chance.choice(list(self._machines.values())).machine.disk
+        disk.fill_after(self._chance.choice((0, 100, 2_000)))
+        self._later(disk.enlarge)
+
+    def _fail_sync(self) -> None:
+        self._chance.choice(list(self._machines.values())).machine.disk.fail_sync_at(
+            self._chance.randint(1, 12)
+        )
+
+    # -- the store
+
+    def _expire(self) -> None:
+        live = self._store.sessions()
+        if live:
+            self._store.expire(self._chance.choice(live))
+
+    def _compact(self) -> None:
+        self._store.compact()
+
+    def _crash_store(self) -> None:
+        self._store.crash(self._chance.choice(cluster_store.AWAY_S))

@@ -1,0 +1,273 @@
+"""One run of the simulated cluster: five brokers, the metadata store, clients, and chance that breaks them.
+
+The faults of a run are a random selection, so that each gets runs in which nothing else covers it up. In the end all
+faults stop, and everything has to come back within a bound; then all that was promised is read and compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from penstock.core.machines.cluster.values import NO_LEADER
+from penstock.core.model import Address, PartitionId
+from sim import cluster_clients as clients
+from sim import cluster_transactions as transactions
+from sim.cluster_faults import Faults
+from sim.cluster_machines import PORT, BrokerMachine, State
+from sim.cluster_members import GroupMember, GroupStory
+from sim.cluster_router import Router
+from sim.cluster_store import CoordinatorStore, ModelledStore, Store
+from sim.cluster_transactions import TransactionalProducer
+from sim.cluster_watch import Watch, watching
+from sim.crashing import read_whole
+from sim.kafka_client import Place
+from sim.ledger import Broken, Kind, Ledger
+from sim.loop import SimLoop
+
+BROKERS = 5
+COORDINATOR_CHANCE = 0.1
+"""How often the metadata store is a coordinator process, and not the model."""
+TOPICS = {"a": 3, "b": 2}
+START_S_MAX = 30.0
+RECOVERY_S_MAX = 60.0
+"""Within this time after the last fault every broker is active, every partition is led, and every client is done."""
+STEADY_S = 1.0
+"""For so long all of that has to hold: a state that is reached and lost again does not count."""
+POLL_S = 0.1
+WORKS = 30
+PAUSE_S = 0.7
+"""What a client does under faults: so many pieces of work, with pauses in between."""
+CLIENTS: dict[type[clients.Client], tuple[str, int, int]] = {
+    clients.IdempotentProducer: ("idempotent", 1, 2),
+    clients.PlainProducer: ("plain", 0, 1),
+    clients.Reader: ("reader", 0, 1),
+    clients.Committer: ("committer", 0, 2),
+    clients.IdCollector: ("ids", 0, 1),
+    clients.TopicChanger: ("topics", 0, 1),
+    GroupMember: ("member", 0, 2),
+    TransactionalProducer: ("transactions", 0, 2),
+}
+"""Kinds of clients: the name of their hosts, and how many a run has at least and at most."""
+
+
+class Scene:
+    """One seed."""
+
+    def __init__(self, loop: SimLoop, fault_names: Sequence[str] | None = None) -> None:
+        self._loop = loop
+        self._chance = loop.random_for("scene")
+        self.machines: dict[int, BrokerMachine] = {}
+        self.watch = Watch(loop, self.machines)
+        self.store = self._make_store()
+        for number in range(1, BROKERS + 1):
+            self.machines[number] = BrokerMachine(loop, self.store, number)
+        self.ledger = Ledger()
+        self.faults = Faults(loop, self.store, self.machines, fault_names)
+        self.clients = self._make_clients()
+        self.faults.clients = [one.name for one in self.clients]
+        self._is_over = asyncio.Event()
+
+    def _make_store(self) -> Store:
+        if self._chance.random() < COORDINATOR_CHANCE:
+            return CoordinatorStore(self._loop, self._chance)
+        return ModelledStore(self._loop, self.watch.taken)
+
+    def _make_clients(self) -> list[clients.Client]:
+        chance, made = self._chance, []
+        bootstrap = [Address(one.name, PORT) for one in self.machines.values()]
+
+        for kind, (name, least, most) in CLIENTS.items():
+            for number in range(chance.randint(least, most)):
+                made.append(kind(self._loop, f"{name}-{number}", self.ledger, bootstrap))
+        story = GroupStory("members", "a")
+        for one in made:
+            if isinstance(one, GroupMember):
+                one.story = story
+        return made
+
+    async def run(self) -> None:
+        with watching(self.watch), defects() as found:
+            await self._begin()
+            works = [
+                self._loop.spawn(one.name, one.run(WORKS, PAUSE_S, self._is_over)) for one in self.clients
+            ]
+            await self.faults.run()
+            self.faults.stop()
+            self._is_over.set()
+            await self._recover(works)
+            await self._loop.spawn("checker", self._check())
+        if found:
+            raise Broken(f"a broker reported a defect of its own: {found}")
+
+    def numbers(self) -> Counter[str]:
+        """How much this run has seen, to tell runs that prove something from idle ones."""
+        return Counter(
+            {
+                "checks": self.watch.checks,
+                "records compared": self.ledger.checked,
+                "works": sum(one.done for one in self.clients),
+                "troubles": sum(one.troubles for one in self.clients),
+                "processes started": sum(one.lives for one in self.machines.values()),
+                "metadata events": self.watch.end_index,
+                "transactions": sum(
+                    len(one.told) for one in self.clients if isinstance(one, TransactionalProducer)
+                ),
+            }
+        )
+
+    # -- begin
+
+    async def _begin(self) -> None:
+        for machine in self.machines.values():
+            machine.start()
+        async with asyncio.timeout(START_S_MAX):
+            while not all(one.state is State.SERVING for one in self.machines.values()):
+                await asyncio.sleep(POLL_S)
+        await self._loop.spawn("admin", self._create_topics())
+
+    async def _create_topics(self) -> None:
+        router = self._router()
+        for name, partitions in TOPICS.items():
+            client = await router.anyone()
+            topic_id = await client.create_topic(name, partitions, dict(Kind.PLAIN.value))
+            self.ledger.created(topic_id, name, Kind.PLAIN, partitions)
+        producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]
+        if producers:
+            client = await router.anyone()
+            topic_id = await client.create_topic(
+                transactions.TOPIC, transactions.PARTITIONS, {"retention.ms": "-1"}
+            )
+            for producer in producers:
+                producer.topic_id = topic_id
+        router.close()
+
+    def _router(self) -> Router:
+        return Router([Address(one.name, PORT) for one in self.machines.values()], self._chance)
+
+    # -- end
+
+    async def _recover(self, works: list[asyncio.Task[None]]) -> None:
+        """After the last fault everything comes back by itself."""
+        until_s = self._loop.time() + RECOVERY_S_MAX
+        steady_since_s: float | None = None
+        while steady_since_s is None or self._loop.time() < steady_since_s + STEADY_S:
+            await asyncio.sleep(POLL_S)
+            missing = self._missing(works)
+            if missing:
+                steady_since_s = None
+            elif steady_since_s is None:
+                steady_since_s = self._loop.time()
+            if missing and self._loop.time() > until_s:
+                raise Broken(f"{RECOVERY_S_MAX} s after the last fault: {'; '.join(missing)}")
+
+    def _missing(self, works: list[asyncio.Task[None]]) -> list[str]:
+        """What is not as it should be without faults."""
+        for work in works:
+            if work.done():
+                work.result()
+        missing = [f"{one.get_name()} has not finished" for one in works if not one.done()]
+        for machine in self.machines.values():
+            missing += self._missing_at(machine)
+        for placed in self.watch.truth.cluster.partitions():
+            if placed.leader == NO_LEADER:
+                missing.append(f"{placed} has no leader")
+        controllers = {one.broker.controller_id for one in self.machines.values() if one.broker is not None}
+        if len(controllers) != 1 or NO_LEADER in controllers:
+            missing.append(f"the controller is one of {controllers}")
+        return missing
+
+    def _missing_at(self, machine: BrokerMachine) -> Iterator[str]:
+        broker, name = machine.broker, machine.name
+        if broker is None or machine.state is not State.SERVING or broker.membership is None:
+            yield f"{name} is {machine.state.value}"
+            return
+        if not broker.membership.is_active or self.watch.truth.cluster.is_fenced(machine.broker_id):
+            yield f"{name} is not active"
+        if broker.metadata_end != self.watch.end_index:
+            yield f"{name} has read {broker.metadata_end} of {self.watch.end_index}"
+        for partition in broker.partitions():
+            placed = broker.catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
+            if partition.failure is not None or not partition.is_leader:
+                yield f"{name} does not lead {partition}: {partition.failure}"
+            elif placed is None or placed.leader_epoch != partition.leader_epoch:
+                yield f"{name} leads {partition} in another epoch than {placed}"
+        for host in broker._shard_hosts.values():
+            for shard in host.led:
+                if not shard.is_ready:
+                    yield f"{name} does not serve {shard.partition}: {shard.stage.name}"
+
+    async def _check(self) -> None:
+        """Read everything there is and hold it against the ledger."""
+        router = self._router()
+        answer = await router.refresh()
+        found = {
+            bytes(one.topic_id): (one.name, len(one.partitions))
+            for one in answer.topics
+            if not one.is_internal and one.name != transactions.TOPIC
+        }
+        self.ledger.check_topics(found)
+        for topic_id, topic in list(self.ledger.topics.items()):
+            for index in range(len(topic.partitions)):
+                place = Place(topic_id, index)
+                start, end, records = await read_whole(await router.leader(place), place)
+                self.ledger.check_partition(place, start, end, records, lost_power=False)
+                self._check_order(place, [bytes(one.value or b"") for one in records])
+        await self._check_transactions(router)
+        router.close()
+
+    async def _check_transactions(self, router: Router) -> None:
+        producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]
+        if producers:
+            places = [Place(producers[0].topic_id, index) for index in range(transactions.PARTITIONS)]
+            seen = [await transactions.read_committed(await router.leader(place), place) for place in places]
+            for producer in producers:
+                producer.check(seen, await producer.committed_offset())
+
+    def _check_order(self, place: Place, values: list[bytes]) -> None:
+        """The records of an idempotent producer lie in the order in which it made them."""
+        for client in self.clients:
+            if isinstance(client, clients.IdempotentProducer):
+                prefix = client.name.encode() + b"-"
+                own = [value.partition(b":")[0] for value in values if value.startswith(prefix)]
+                if own != sorted(own):
+                    raise Broken(f"{place}: the records of {client.name} are out of order: {own}")
+
+
+@contextmanager
+def defects() -> Iterator[list[str]]:
+    """Collects what brokers log about defects of their own. Everything else that they log is expected here."""
+    found: list[str] = []
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "defect" in record.getMessage():
+                found.append(self.format(record))
+
+    logger, handler = logging.getLogger("penstock"), Collect(logging.ERROR)
+    level, propagate = logger.level, logger.propagate
+    # Only whoever tells the story of a run has a handler of its own, and wants to see the rest.
+    logger.setLevel(logging.INFO if logger.handlers else logging.ERROR)
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+def scene_of(*fault_names: str) -> Callable[[SimLoop], Coroutine[Any, Any, Scene]]:
+    """What a simulation runs: one scene, with faults of these kinds or of a random selection."""
+
+    async def play(loop: SimLoop) -> Scene:
+        scene = Scene(loop, fault_names or None)
+        await scene.run()
+        return scene
+
+    return play

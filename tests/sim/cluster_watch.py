@@ -1,0 +1,282 @@
+"""The invariants of a cluster, checked where something changes: at every append to a log, every step of a high
+watermark, every entry of the metadata log, and every leadership. Never repairs anything.
+
+`Watch` holds what the whole world knows, which no broker does. `watching` puts its checks around the broker's own
+functions for one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from penstock.core.limits import PRODUCER_IDS_BLOCK
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event, ProducerIdsReserved
+from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
+from penstock.core.model import PartitionId
+from penstock.core.records.batch import decode_header
+from penstock.node.broker import Broker
+from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.metadata_log import Entry
+from penstock.node.coordinators.shard import Shard
+from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.replica import Replica
+from sim.cluster_machines import BrokerMachine
+from sim.ledger import Broken
+from sim.loop import SimLoop
+
+Leadership = tuple[str, bytes, int, int]
+"""What is led (a partition, a shard), topic id, index, epoch."""
+
+
+class Watch:
+    """Everything that is known of one run."""
+
+    def __init__(self, loop: SimLoop, machines: dict[int, BrokerMachine]) -> None:
+        self._loop = loop
+        self._machines = machines
+        self._truth = Catalog()
+        self._states: dict[int, object] = {0: _state_of(self._truth)}
+        """Index of the metadata log → the state that it stands for."""
+        self._leaders: dict[Leadership, str] = {}
+        """Who has led in an epoch: the incarnation of the process."""
+        self._producer_ids: set[int] = set()
+        self.end_index = 0
+        """Where the metadata log ends, as far as anybody knows."""
+        self.checks = 0
+
+    @property
+    def truth(self) -> Catalog:
+        """The state after the last entry of the metadata log."""
+        return self._truth
+
+    def _here(self) -> BrokerMachine:
+        return self._machines[int(self._loop.here().name.rpartition("-")[2])]
+
+    def _fail(self, why: str) -> NoReturn:
+        """End the run at once: the code that is watched may catch what is raised in it."""
+        broken = Broken(why)
+        self._loop.call_exception_handler({"message": "an invariant is broken", "exception": broken})
+        raise broken
+
+    # -- the metadata log
+
+    def taken(self, index: int, events: tuple[Event, ...]) -> None:
+        """The store has appended these events."""
+        if index != self.end_index:
+            self._fail(f"events are missing between {self.end_index} and {index}")
+        for event in events:
+            self._check_event(event)
+            self._truth.apply(event)
+        for placed in self._truth.cluster.partitions():
+            self._check_leader(placed)
+        self.end_index = index + len(events)
+        self._states[self.end_index] = _state_of(self._truth)
+        self.checks += 1
+
+    def _check_event(self, event: Event) -> None:
+        match event:
+            case ProducerIdsReserved(upto):
+                if upto != self._truth.producer_ids_upto + PRODUCER_IDS_BLOCK:
+                    self._fail(f"the producer ids up to {upto} are not the next block")
+            case BrokerSaved(broker):
+                self._check_registration(self._truth.cluster.find_broker(broker.broker_id), broker)
+            case PartitionSaved(placed):
+                self._check_epochs(self._truth.cluster.find_partition(placed.id), placed)
+            case _:
+                pass
+
+    def _check_registration(self, earlier: BrokerRegistration | None, now: BrokerRegistration) -> None:
+        """A process has one broker epoch. The next one registers when this one is fenced, in a higher epoch."""
+        if earlier is None:
+            return
+        if now.incarnation_id == earlier.incarnation_id:
+            if now.epoch != earlier.epoch:
+                self._fail(f"{now} has another epoch, but is the same process")
+        elif not earlier.is_fenced:
+            self._fail(f"{now} replaces a registration that was not fenced")
+        elif now.epoch <= earlier.epoch:
+            self._fail(f"{now} registered in the epoch of its predecessor")
+
+    def _check_epochs(self, before: PartitionReplicas | None, after: PartitionReplicas) -> None:
+        """The epoch of a partition counts its changes, that of its leader counts leaders. With one copy nothing
+        moves."""
+        if before is None:
+            return
+        elected = 0 if after.leader == before.leader else 1
+        if (after.partition_epoch, after.leader_epoch) != (
+            before.partition_epoch + 1,
+            before.leader_epoch + elected,
+        ):
+            self._fail(f"an epoch is wrong: {before} became {after}")
+        if after.replicas != before.replicas:
+            self._fail(f"{before} was moved without being asked: {after}")
+
+    def _check_leader(self, placed: PartitionReplicas) -> None:
+        """A fenced broker is in no ISR and leads nothing; a leader is in the ISR."""
+        if any(map(self._truth.cluster.is_fenced, placed.isr)):
+            self._fail(f"{placed} has a fenced broker in its ISR")
+        if placed.leader != NO_LEADER and placed.leader not in placed.isr:
+            self._fail(f"{placed} has a leader outside of its ISR")
+
+    def applied(self, host: CatalogHost, entry: Entry) -> None:
+        """A broker has applied an entry: its catalog is what the log stands for at that index."""
+        if host.index != entry.index:
+            self._fail(f"the entry of index {entry.index} was applied at {host.index}")
+        if entry.index > self.end_index:
+            self._learn(entry)
+        found, truth = _state_of(host._catalog), self._states.get(host.index)
+        if found != truth:
+            where = f"{self._loop.here().name} at index {host.index}"
+            self._fail(f"{where} has another state than the metadata log:\n{found}\n{truth}")
+        self.checks += 1
+
+    def _learn(self, entry: Entry) -> None:
+        """Of a store that nobody looks into, the first broker that applies an entry tells what it holds."""
+        if entry.is_snapshot:
+            for event in self._truth.decide_catch_up(entry.events):
+                self._truth.apply(event)
+            self.end_index = entry.index
+            self._states[entry.index] = _state_of(self._truth)
+        else:
+            self.taken(entry.index - len(entry.events), entry.events)
+
+    # -- leaders
+
+    def leads(self, what: str, topic_id: bytes, index: int, epoch: int) -> None:
+        """A process acts as the leader of something in an epoch: it is the only one that ever does."""
+        machine = self._here()
+        incarnation = _incarnation(machine.broker)
+        first = self._leaders.setdefault((what, topic_id, index, epoch), incarnation)
+        if first != incarnation:
+            self._fail(
+                f"{what} {index} of {topic_id.hex()} is led in epoch {epoch} by {machine.name} ({incarnation}), and"
+                f" was by {first}"
+            )
+        self.checks += 1
+
+    def appended(self, partition: Replica, offset: int, batch: memoryview) -> None:
+        """A leader has appended a batch."""
+        header = decode_header(batch)
+        if (header.base_offset, header.leader_epoch) != (offset, partition.leader_epoch):
+            self._fail(f"{partition}: a batch carries another offset or epoch than those of its append")
+        self.leads("partition", partition.topic_id, partition.index, partition.leader_epoch)
+        self._check_acting(partition, "appends to")
+
+    def committed(self, partition: Replica, before: int) -> None:
+        """The high watermark has moved, so producers are about to be told."""
+        if partition.high_watermark < before:
+            self._fail(f"{partition}: the high watermark went back")
+        if not partition.is_leader:
+            self._fail(f"{partition} commits without leading")
+        self._check_acting(partition, "commits in")
+
+    def _check_acting(self, partition: Replica, what: str) -> None:
+        """A broker acts as a leader only while the metadata that it has heard of says so: not once it was fenced."""
+        broker = self._here().broker
+        self.checks += 1
+        if broker is None:
+            return
+        placed = broker.catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
+        if (
+            placed is None
+            or placed.leader != broker.identity.node_id
+            or placed.leader_epoch != partition.leader_epoch
+        ):
+            where = f"{self._here().name} {what} {partition} in epoch {partition.leader_epoch}"
+            self._fail(f"{where}, but knows {placed}")
+
+    def reserved(self, producer_id: int) -> None:
+        """A producer id was handed out."""
+        if producer_id in self._producer_ids:
+            self._fail(f"producer id {producer_id} was handed out twice")
+        self._producer_ids.add(producer_id)
+        self.checks += 1
+
+
+def _incarnation(broker: Broker | None) -> str:
+    if broker is None:
+        return "a process that recovers"
+    assert broker.membership is not None
+    return broker.membership._profile.incarnation_id
+
+
+def _state_of(catalog: Catalog) -> object:
+    cluster = catalog.cluster
+    return (
+        tuple(catalog.topics),
+        tuple(cluster.partitions()),
+        tuple(cluster.brokers),
+        catalog.producer_ids_upto,
+        cluster.broker_epoch,
+    )
+
+
+@contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Put the checks around the functions of all brokers, for as long as the run takes."""
+    wrapped = [
+        (Partition, "_write", _around_write(watch, Partition._write)),
+        (Replica, "advance_high_watermark", _around_advance(watch, Replica.advance_high_watermark)),
+        (Shard, "lead", _around_lead(watch, Shard.lead)),
+        (CatalogHost, "_take", _around_take(watch, CatalogHost._take)),
+        (Broker, "reserved_producer_id", _around_reserved(watch, Broker.reserved_producer_id)),
+    ]
+    originals = [(owner, name, owner.__dict__.get(name)) for owner, name, _ in wrapped]
+    for owner, name, function in wrapped:
+        setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        for owner, name, original in originals:
+            setattr(owner, name, original) if original is not None else delattr(owner, name)
+
+
+def _around_write(watch: Watch, write: Callable[..., int]) -> Callable[..., int]:
+    def checked(self: Partition, append: Any, batch: memoryview, *rest: Any) -> int:
+        offset = write(self, append, batch, *rest)
+        watch.appended(self, offset, batch)
+        return offset
+
+    return checked
+
+
+def _around_advance(watch: Watch, advance: Callable[..., None]) -> Callable[..., None]:
+    def checked(self: Replica, offset: int) -> None:
+        before = self.high_watermark
+        if offset > before and self.failure is None:
+            watch.committed(self, before)
+        advance(self, offset)
+        if self.high_watermark < before:
+            watch.committed(self, before)
+
+    return checked
+
+
+def _around_lead(watch: Watch, lead: Callable[..., None]) -> Callable[..., None]:
+    def checked(self: Shard[Any], epoch: int) -> None:
+        lead(self, epoch)
+        watch.leads("shard", self.partition.topic_id, self.partition.index, self.epoch)
+
+    return checked
+
+
+def _around_take(watch: Watch, take: Callable[..., Any]) -> Callable[..., Any]:
+    async def checked(self: CatalogHost, entry: Entry) -> None:
+        await take(self, entry)
+        watch.applied(self, entry)
+
+    return checked
+
+
+def _around_reserved(watch: Watch, reserved: Callable[..., int | None]) -> Callable[..., int | None]:
+    def checked(self: Broker) -> int | None:
+        producer_id = reserved(self)
+        if producer_id is not None:
+            watch.reserved(producer_id)
+        return producer_id
+
+    return checked

@@ -1,0 +1,184 @@
+"""The simulated cluster finds bugs that were planted in its brokers, each of them by some seed out of a few."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import BrokerError
+from penstock.core.machines.catalog import catalog as catalog_module
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event, ProducerIdsReserved
+from penstock.core.machines.cluster import brokers as brokers_module
+from penstock.core.machines.cluster.brokers import RegistrationRequest, decide_register
+from penstock.core.machines.cluster.events import BrokerSaved, ClusterEvent
+from penstock.core.machines.cluster.state import ClusterState
+from penstock.core.machines.cluster.transition import changed_all
+from penstock.node.broker import Broker
+from penstock.node.cluster import membership as membership_module
+from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.controller import Controller
+from penstock.node.cluster.membership import ClusterMembership
+from penstock.node.cluster.metadata_log import Entry
+from penstock.node.coordinators.shard import Shard, Stage
+from penstock.node.coordinators.transaction_shard import TransactionShard
+from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.partition_table import PartitionTable
+from sim.cluster_scene import scene_of
+from sim.kafka_client import KafkaError
+from sim.ledger import Broken
+from sim.loop import Stuck, run
+
+SEEDS = range(40)
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def leads_on_when_fenced(patch: pytest.MonkeyPatch) -> None:
+    assume = PartitionTable._assume_role
+
+    def assume_never_less(self: PartitionTable, partition: Partition) -> None:
+        if not partition.is_leader:
+            assume(self, partition)
+
+    patch.setattr(PartitionTable, "_assume_role", assume_never_less)
+
+
+def takes_over_without_fencing(patch: pytest.MonkeyPatch) -> None:
+    """Registers in the place of a process that nobody has fenced."""
+
+    def register(cluster: ClusterState, request: RegistrationRequest) -> list[ClusterEvent]:
+        present = cluster.find_broker(request.broker_id)
+        if present is None or present.is_fenced:
+            return decide_register(cluster, request)
+        draft = cluster.draft(cluster.isr_size_min)
+        draft.apply(BrokerSaved(replace(present, is_fenced=True)))
+        return decide_register(draft, request)
+
+    patch.setattr(catalog_module, "decide_register", register)
+    patch.setattr(membership_module, "decide_fence", lambda cluster, broker_id, epoch: [])
+
+
+def does_not_raise_epochs(patch: pytest.MonkeyPatch) -> None:
+    def same_epoch(partitions: Any, prospect: Any, **more: Any) -> list[Any]:
+        before = {one.id: one for one in partitions}
+        events = changed_all(before.values(), prospect, **more)
+        return [
+            event._replace(
+                partition=event.partition._replace(leader_epoch=before[event.partition.id].leader_epoch)
+            )
+            for event in events
+        ]
+
+    patch.setattr(brokers_module, "changed_all", same_epoch)
+
+
+def skips_an_event(patch: pytest.MonkeyPatch) -> None:
+    """Of several events that others have appended, the last is lost."""
+    take = CatalogHost._take
+
+    async def take_less(self: CatalogHost, entry: Entry) -> None:
+        await take(self, entry if len(entry.events) < 8 else replace(entry, events=entry.events[:-1]))
+
+    patch.setattr(CatalogHost, "_take", take_less)
+
+
+def keeps_what_a_snapshot_does_not_name(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Catalog, "decide_catch_up", lambda self, snapshot: [*snapshot])
+
+
+def fences_a_live_broker_for_ever(patch: pytest.MonkeyPatch) -> None:
+    has_ended = Controller._has_ended
+    patch.setattr(
+        Controller, "_has_ended", lambda self, broker: broker.broker_id == 3 or has_ended(self, broker)
+    )
+
+
+def never_asks_for_another_session(patch: pytest.MonkeyPatch) -> None:
+    async def give_up(self: ClusterMembership) -> None:
+        await asyncio.Event().wait()
+
+    patch.setattr(ClusterMembership, "_join_again", give_up)
+
+
+def acknowledges_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "when_committed", lambda self, offset, settled, timeout_ms=0: settled(None))
+
+
+def serves_before_the_replay(patch: pytest.MonkeyPatch) -> None:
+    lead = Shard.lead
+
+    def lead_at_once(self: Shard[Any], epoch: int) -> None:
+        lead(self, epoch)
+        if self.stage is Stage.REPLAYING:
+            self.stage = Stage.LEADING
+
+    patch.setattr(Shard, "lead", lead_at_once)
+
+
+def shares_a_block_of_producer_ids(patch: pytest.MonkeyPatch) -> None:
+    follow = Broker._follow
+
+    def follow_and_take(self: Broker, events: Sequence[Event]) -> Any:
+        mine = [
+            event._replace(owner=self.identity.node_id) if isinstance(event, ProducerIdsReserved) else event
+            for event in events
+        ]
+        return follow(self, mine)
+
+    patch.setattr(Broker, "_follow", follow_and_take)
+
+
+def forgets_decided_transactions(patch: pytest.MonkeyPatch) -> None:
+    def resume_nothing(self: TransactionShard) -> Any:
+        yield 0
+
+    patch.setattr(TransactionShard, "_resume", resume_nothing)
+
+
+def repeats_an_append_without_looking(patch: pytest.MonkeyPatch) -> None:
+    """After an append without an answer, does not recognise its own events in the log."""
+    catch_up = CatalogHost._catch_up
+
+    async def catch_up_blindly(self: CatalogHost, unanswered: list[Any]) -> Any:
+        await catch_up(self, unanswered)
+        unanswered.clear()
+
+    patch.setattr(CatalogHost, "_catch_up", catch_up_blindly)
+
+
+KILLS = ("kill", "death inside a disk operation", "pause")
+POWER = ("power loss", "death inside a disk operation", "full disk")
+SESSIONS = ("expired session", "cut from the store", "pause")
+LOST_ANSWERS = ("cut from the store", "reset", "slow network")
+
+
+@pytest.mark.parametrize(
+    ("plant", "faults"),
+    [
+        (leads_on_when_fenced, SESSIONS),
+        (takes_over_without_fencing, KILLS),
+        (does_not_raise_epochs, KILLS),
+        (skips_an_event, KILLS),
+        (keeps_what_a_snapshot_does_not_name, ("compaction", "cut from the store")),
+        (fences_a_live_broker_for_ever, ("slow disk",)),
+        (never_asks_for_another_session, SESSIONS),
+        (acknowledges_before_the_flush, POWER),
+        (serves_before_the_replay, KILLS),
+        (shares_a_block_of_producer_ids, ("slow disk",)),
+        (forgets_decided_transactions, KILLS),
+        (repeats_an_append_without_looking, LOST_ANSWERS),
+    ],
+)
+def test_a_planted_bug_is_found(
+    plant: Plant, faults: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises((Broken, AssertionError, KafkaError, BrokerError, Stuck)) as found:
+        for seed in SEEDS:
+            run(seed, scene_of(*faults), is_traced=False)
+    assert "simulation of seed" in "".join(found.value.__notes__)
