@@ -20,6 +20,7 @@ from sim import cluster_transactions as transactions
 from sim.cluster_faults import Faults
 from sim.cluster_machines import PORT, BrokerMachine, State
 from sim.cluster_members import GroupMember, GroupStory
+from sim.cluster_mover import Mover
 from sim.cluster_router import Router
 from sim.cluster_store import CoordinatorStore, ModelledStore, Store
 from sim.cluster_transactions import TransactionalProducer
@@ -49,6 +50,7 @@ CLIENTS: dict[type[clients.Client], tuple[str, int, int]] = {
     clients.Committer: ("committer", 0, 2),
     clients.IdCollector: ("ids", 0, 1),
     clients.TopicChanger: ("topics", 0, 1),
+    Mover: ("mover", 0, 1),
     GroupMember: ("member", 0, 2),
     TransactionalProducer: ("transactions", 0, 2),
 }
@@ -117,6 +119,7 @@ class Scene:
                 "transactions": sum(
                     len(one.told) for one in self.clients if isinstance(one, TransactionalProducer)
                 ),
+                "moves": self.watch.moves,
             }
         )
 
@@ -174,8 +177,8 @@ class Scene:
         for machine in self.machines.values():
             missing += self._missing_at(machine)
         for placed in self.watch.truth.cluster.partitions():
-            if placed.leader == NO_LEADER:
-                missing.append(f"{placed} has no leader")
+            if placed.leader == NO_LEADER or placed.is_moving:
+                missing.append(f"{placed} has no leader, or has not arrived")
         controllers = {one.broker.controller_id for one in self.machines.values() if one.broker is not None}
         if len(controllers) != 1 or NO_LEADER in controllers:
             missing.append(f"the controller is one of {controllers}")

@@ -26,6 +26,8 @@ from penstock.core.records.control import read_marker
 SNAPSHOT_SUFFIX = ".snapshot"
 SNAPSHOTS_RETAINED = 2
 _SEQUENCES = 2**31
+REFUSED_MAX = 10_000
+"""Unknown producers whose refused batches are remembered."""
 
 
 class WrittenBatch(NamedTuple):
@@ -56,7 +58,8 @@ class Producers:
     """All producers of one partition. Snapshots include the state of its transactions."""
 
     __slots__ = (
-        "_by_id", "_directory", "_files", "_has_changed", "_transactions", "has_dropped", "snapshot_offset",
+        "_by_id", "_directory", "_files", "_has_changed", "_refused", "_transactions", "has_dropped",
+        "snapshot_offset",
     )  # fmt: skip
 
     def __init__(self, files: Files, directory: str, transactions: PartitionTransactions) -> None:
@@ -65,6 +68,8 @@ class Producers:
         self._transactions = transactions
         self._by_id: dict[int, Producer] = {}
         self._has_changed = True
+        self._refused: dict[int, tuple[int, int]] = {}
+        """Unknown producer → epoch and sequence of its first batch that was refused, see `note_refused`."""
         self.has_dropped = False
         """Whether snapshots were removed because they do not match the log; they must not reappear after a crash."""
         self.snapshot_offset = -1
@@ -85,6 +90,8 @@ class Producers:
         """None if the batch is next in sequence, the original batch if it is a duplicate; otherwise raises."""
         known = self._by_id.get(header.producer_id)
         if known is None:
+            if self._refused:
+                self._check_refused(header)
             return None
         if header.producer_epoch < known.epoch:
             raise StaleProducer(
@@ -112,6 +119,29 @@ class Producers:
                 f"got sequence {header.base_sequence}, expected {expected}"
             )
         return None
+
+    def note_refused(self, header: BatchHeader) -> None:
+        """A batch was refused that the same leader may accept later. Of an unknown producer any sequence would be
+        accepted, so that a batch sent right after this one would take its place for good."""
+        if 0 <= header.producer_id not in self._by_id and len(self._refused) < REFUSED_MAX:
+            self._refused.setdefault(header.producer_id, (header.producer_epoch, header.base_sequence))
+
+    @property
+    def has_refused(self) -> bool:
+        return bool(self._refused)
+
+    def forget_refused(self) -> None:
+        """Whoever was refused has sent its batch again by now, or given up."""
+        self._refused.clear()
+
+    def _check_refused(self, header: BatchHeader) -> None:
+        epoch, sequence = self._refused.get(header.producer_id, (NO_EPOCH, 0))
+        if epoch == header.producer_epoch and sequence != header.base_sequence:
+            raise OutOfOrder(
+                f"producer {header.producer_id}: the batch with sequence {sequence} was refused before, it comes"
+                f" first, not {header.base_sequence}"
+            )
+        self._refused.pop(header.producer_id, None)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, is_bumped: bool) -> bool:
         """Whether a marker ends or fences anything here. Raises if it is outdated.

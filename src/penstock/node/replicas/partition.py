@@ -13,6 +13,7 @@ from penstock.core.errors import (
     AgainstPolicy,
     CorruptBatch,
     DiskFailed,
+    DiskFull,
     Fenced,
     NoTransactionalId,
     OffsetOutOfRange,
@@ -85,16 +86,21 @@ class Partition(Replica):
 
         `in_transaction`: the coordinator has vouched for the transaction of the batch.
         """
-        if self.failure is not None or not self.is_writable:
-            self.check_writable()
         batch, header, now_ms = admitted
+        if self.failure is not None or not self.is_writable:
+            self.log.producers.note_refused(header)
+            self.check_writable()
         if header.attributes & TRANSACTIONAL and not in_transaction:
             raise NoTransactionalId(f"{self}: a transactional batch was produced without a transactional id")
         if header.producer_id >= 0:
             repeated = self.log.producers.check(header)
             if repeated is not None:
                 return Appended(repeated.base_offset, repeated.last_offset + 1, NO_TIMESTAMP)
-        offset = self._write(self.log.append, batch, header, now_ms)
+        try:
+            offset = self._write(self.log.append, batch, header, now_ms)
+        except DiskFull:
+            self.log.producers.note_refused(header)
+            raise
         append_time_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
         return _new(Appended, (offset, offset + header.last_offset_delta + 1, append_time_ms))
 
