@@ -94,7 +94,7 @@ def make_routes(
               cluster.gossip, {200: "ClusterGossip"}),
         Route("GET", f"{one_cluster}/moves", "list_moves", "List the moves of partitions in progress.",
               moves.ongoing, {200: "Moves"}),
-        Route("POST", f"{one_cluster}/rebalance", "rebalance", "Move partitions so that brokers hold about as many each.",
+        Route("POST", f"{one_cluster}/rebalance", "rebalance", "Move partitions so that brokers hold as many each.",
               moves.rebalance, {200: "PlannedMoves"}, (400,), query=DRY_RUN_FIELDS),
         Route("POST", drain, "drain", "Move all partitions away from a broker.", moves.drain,
               {200: "PlannedMoves"}, (400, 404), query=DRY_RUN_FIELDS),

@@ -53,8 +53,6 @@ class FollowedPartition:
         """The replica is being added: its copy is throttled and limited in number. Others keep up with the leader."""
         self.retry_s = 0.0
         """It is not fetched before this time."""
-        self.copied_bytes = 0
-        """Bytes that were copied since this broker began or resumed."""
         self.leader_high_watermark = -1
         self._runtime = runtime
         self._lower_recovery_point = lower_recovery_point
@@ -238,6 +236,6 @@ class FollowedPartition:
             raise error
 
     def _count(self, size_bytes: int) -> None:
-        self.copied_bytes += size_bytes
+        self._runtime.meters.copied_bytes += size_bytes
         self._rate = self._decayed() + size_bytes / RATE_S
         self._rated_s = self._loop.time()

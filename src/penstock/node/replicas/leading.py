@@ -105,7 +105,9 @@ class Leading:
         identity: Callable[[], ReplicaIdentity],
         change: Change,
         rate: Callable[[], int],
+        observe_pause: Callable[[float], None],
     ) -> None:
+        self._observe_pause = observe_pause
         self._catalog = catalog
         self._identity = identity
         self._change = change
@@ -212,6 +214,10 @@ class Leading:
         placed = self._catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
         if partition.is_leader and not self._is_doubtful(placed):
             self._set_writable(partition, is_writable=True)
+
+    def paused(self, seconds: float) -> None:
+        """See MoveHost."""
+        self._observe_pause(seconds)
 
     def _set_writable(self, partition: Partition, *, is_writable: bool) -> None:
         partition.set_writable(is_writable=is_writable)

@@ -3,8 +3,8 @@
     COPYING ── the rest fits into one fetch ──▶ PAUSED ── copies are equal ──▶ PROPOSED ── committed ──▶ moved
        ▲                                          │                               │
        └────────── too slow, or refused ──────────┴───────────────────────────────┘
-While it is paused the partition accepts no records (NotLeader, nothing is written), so at the moment of the change every
-record is acknowledged, committed and on both brokers: none is lost with any `acks`, and none is written twice.
+While it is paused the partition accepts no records (NotLeader, nothing is written), so at the moment of the change
+every record is acknowledged, committed and on both brokers: none is lost with any `acks`, and none is written twice.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ class MoveHost(Protocol):
     def release(self, partition: Partition) -> None:
         """Let the partition accept records again, unless another broker may lead it already."""
 
+    def paused(self, seconds: float) -> None:
+        """A pause has ended, with or without success."""
+
 
 class LedMove:
     """The state of one move. `host` makes the change that completes it."""
@@ -49,6 +52,7 @@ class LedMove:
         self._served: dict[int, int] = {}
         """Broker → everything before this offset was sent to it."""
         self._is_paused = False
+        self._paused_s = 0.0
         self._is_proposed = False
         self._is_ended = False
 
@@ -78,6 +82,7 @@ class LedMove:
 
     def _pause(self) -> None:
         self._is_paused = True
+        self._paused_s = self._loop.time()
         self.partition.set_writable(is_writable=False)
         # The last records become committed when they are flushed here.
         self.partition.add_listener(self._try)
@@ -115,6 +120,8 @@ class LedMove:
         self._pause_s = min(2 * self._pause_s, RETRY_S_MAX)
 
     def _release(self) -> None:
+        if self._is_paused:
+            self._host.paused(self._loop.time() - self._paused_s)
         self._is_paused = False
         self.partition.remove_listener(self._try)
         if self._timer is not None:

@@ -311,8 +311,8 @@ class PartitionTable:
                 )
 
     def _discard(self, directory: str) -> None:
-        """Delete a replica that a committed change gave away. It is renamed first: the partition may come back while its
-        files are being deleted."""
+        """Delete a replica that a committed change gave away. It is renamed first: the partition may come back while
+        its files are being deleted."""
         try:
             if self._runtime.files.exists(directory):
                 directory = set_aside(self._runtime.files, directory, self._runtime.clock.now_ms())

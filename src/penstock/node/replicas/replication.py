@@ -63,7 +63,11 @@ class Replication:
             self._lower_recovery_point,
         )
         self.leading = Leading(
-            catalog, identity, change, lambda: replication_rate(catalog.defaults, LEADER_RATE)
+            catalog,
+            identity,
+            change,
+            lambda: replication_rate(catalog.defaults, LEADER_RATE),
+            runtime.meters.handovers.observe,
         )
 
     def start(self) -> None:

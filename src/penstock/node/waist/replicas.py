@@ -1,4 +1,4 @@
-"""Fetches of other brokers that copy partitions from this one. Only brokers that have proven the link key may make them."""
+"""Fetches of other brokers that copy partitions from this one. Only brokers that have proven the link key may fetch."""
 
 from __future__ import annotations
 
