@@ -11,7 +11,8 @@ from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.reassignment import decide_cancel, decide_reassign
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import NewRecord, PartitionId
-from penstock.core.records.build import build_batch
+from penstock.core.records.batch import decode_header
+from penstock.core.records.build import build_batch, open_batch
 from penstock.node.broker import Broker
 from penstock.node.replicas.partition import Partition
 from penstock.node.settings import Settings
@@ -138,9 +139,6 @@ def stored(partition: Partition) -> list[bytes]:
 
 def values_of(partition: Partition) -> list[bytes]:
     """The values of all committed records."""
-    from penstock.core.records.batch import decode_header
-    from penstock.core.records.build import open_batch
-
     found = []
     for raw in stored(partition):
         header = decode_header(raw)
