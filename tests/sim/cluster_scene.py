@@ -50,9 +50,9 @@ CLIENTS: dict[type[clients.Client], tuple[str, int, int]] = {
     clients.Committer: ("committer", 0, 2),
     clients.IdCollector: ("ids", 0, 1),
     clients.TopicChanger: ("topics", 0, 1),
-    Mover: ("mover", 0, 1),
     GroupMember: ("member", 0, 2),
     TransactionalProducer: ("transactions", 0, 2),
+    Mover: ("mover", 0, 1),
 }
 """Kinds of clients: the name of their hosts, and how many a run has at least and at most."""
 
