@@ -6,8 +6,12 @@ SHELL := /bin/bash
 PYTHON ?= python3
 JOBS ?= 2
 FUZZ_SECONDS ?= 120
-CHAOS_RUNS ?= 30
-CHAOS_SECONDS ?= 20
+NODES ?= 1
+STORE ?= coordinator
+CHAOS_RUNS ?= $(if $(filter 1,$(NODES)),30,50)
+CHAOS_SECONDS ?= $(if $(filter 1,$(NODES)),20,25)
+CHAOS_OPS ?= 1000
+CHAOS_WORKERS ?= $(if $(filter 1,$(NODES)),1,2)
 CHAOS_MODES ?= plain,groups,txn
 SEEDS ?= 5000
 FIRST ?= 0
@@ -72,15 +76,15 @@ hostile: setup ## misuse every protocol: event-loop CPU, peak memory and longest
 crash: setup ## run the long durability proofs: hundreds of kills, no acknowledged record lost
 	@$(PY) -m pytest -q -m slow --ignore tests/spark tests
 
-chaos: setup ## kill clients and brokers under load, verify every history (CHAOS_RUNS=30 CHAOS_SECONDS=20)
-	@PYTHONPATH=tests $(PY) -m checker run --runs $(CHAOS_RUNS) --seconds $(CHAOS_SECONDS) \
-		--mode $(CHAOS_MODES) --crash-seconds 10
+chaos: setup ## kill clients and brokers under load, verify every history (CHAOS_RUNS=30 CHAOS_SECONDS=20 CHAOS_OPS=1000; NODES=3: a cluster, with cut networks, STORE=etcd; SEED=123: one run again)
+	@PYTHONPATH=tests $(PY) -m checker run $(if $(SEED),--seed $(SEED),--runs $(CHAOS_RUNS)) --seconds $(CHAOS_SECONDS) \
+		--ops $(CHAOS_OPS) --workers $(CHAOS_WORKERS) --nodes $(NODES) --store $(STORE) --mode $(CHAOS_MODES) --crash-seconds 10
 
 sim: setup ## simulate a cluster under faults, one run per seed (SEEDS=5000 FIRST=0 JOBS=2; SEED=123: one run, with its story)
 	@PYTHONPATH=src:tests $(PY) -m sim.campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS))
 
-spark-proof: setup ## kill Spark pipelines repeatedly: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1)
-	@SPARK_KILLS=$(SPARK_KILLS) SPARK_SEED=$(SPARK_SEED) $(PY) -m pytest -q -s -m slow tests/spark/test_sink_kills.py tests/spark/test_lake_kills.py
+spark-proof: setup ## kill Spark pipelines repeatedly: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1; NODES=3: against a cluster)
+	@SPARK_NODES=$(NODES) SPARK_KILLS=$(SPARK_KILLS) SPARK_SEED=$(SPARK_SEED) $(PY) -m pytest -q -s -m slow tests/spark/test_sink_kills.py tests/spark/test_lake_kills.py
 
 clean: ## remove everything that can be regenerated
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

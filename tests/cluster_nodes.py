@@ -1,11 +1,16 @@
-"""Several brokers in one process on virtual time, with the model of a shared metadata log. Asserts nothing."""
+"""Several brokers in one process on virtual time, with the model of a shared metadata log. Asserts nothing.
+
+With `has_doors` each of them listens for Kafka clients and for links on the simulated network.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
+from in_process_client import KAFKA_ONLY
+from penstock.apps.doorways import Doorways
 from penstock.core.errors import BrokerError
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import Address, PartitionId
@@ -18,6 +23,9 @@ from sim.loop import SimLoop, run
 from sim.machine import Machine
 from sim.metadata_model import ModelMetadataLog, ModelStore
 
+T = TypeVar("T")
+
+KAFKA_PORT = 9092
 POLL_S = 0.01
 DELAY_S = 0.02
 """Of every call to the store, each way."""
@@ -27,20 +35,25 @@ WAIT_S_MAX = 60.0
 class ClusterNodes:
     """Machines and brokers by id, on one store."""
 
-    def __init__(self, loop: SimLoop, store: ModelStore, name: str = "node") -> None:
+    def __init__(
+        self, loop: SimLoop, store: ModelStore, name: str = "node", *, has_doors: bool = False
+    ) -> None:
         self.store = store
+        self.net = loop.net
         self._name = name
         self._loop = loop
+        self._has_doors = has_doors
         self._machines: dict[int, Machine] = {}
         self._stops: dict[int, asyncio.Event] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.brokers: dict[int, Broker] = {}
+        self.doors: dict[int, Doorways] = {}
 
     async def start(self, *broker_ids: int) -> None:
         """Start these brokers together; returns once all are active."""
         waits = []
         for broker_id in broker_ids:
-            machine = self._machines.setdefault(broker_id, Machine(self._loop, f"{self._name}-{broker_id}"))
+            machine = self._machines.setdefault(broker_id, Machine(self._loop, self.host(broker_id)))
             ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._stops[broker_id] = asyncio.Event()
             self._tasks[broker_id] = machine.boot(self._life(broker_id, ready))
@@ -56,9 +69,18 @@ class ClusterNodes:
 
             runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers, boot_id="boot-1")
             try:
-                settings = Settings(data_dir="data", node_id=broker_id)
+                address = Address(self.host(broker_id), KAFKA_PORT)
+                settings = Settings(
+                    data_dir="data", node_id=broker_id, host=address.host, port=address.port, **KAFKA_ONLY
+                )
                 broker = await start_broker(settings, runtime, open_shared)
-                await broker.join({"kafka": Address(f"node-{broker_id}", 9092)})
+                doors = Doorways(broker) if self._has_doors else None
+                if doors is not None:
+                    await doors.open()
+                await broker.join({"kafka": address})
+                if doors is not None:
+                    await doors.serve(address)
+                    self.doors[broker_id] = doors
             except BrokerError as error:
                 ready.set_exception(error)
                 return
@@ -66,6 +88,8 @@ class ClusterNodes:
             ready.set_result(None)
             await self._stops[broker_id].wait()
             await broker.announce_stop()
+            if doors is not None:
+                await doors.close()
             await broker.stop()
 
         return life
@@ -89,6 +113,14 @@ class ClusterNodes:
             if live.holder == broker_id:
                 self.store.sessions.end(live)
 
+    def host(self, broker_id: int) -> str:
+        """The machine of a broker."""
+        return f"{self._name}-{broker_id}"
+
+    async def run_on(self, broker_id: int, work: Coroutine[Any, Any, T]) -> T:
+        """Run something on the machine of a broker, so that its connections start there."""
+        return await self._loop.spawn(self.host(broker_id), work)
+
     async def create(self, broker_id: int, topic: str, partitions: int) -> None:
         await self.brokers[broker_id].create_topic(NewTopic(topic, partitions))
 
@@ -103,6 +135,11 @@ class ClusterNodes:
             if found is not None
         ]
 
+    def leader(self, topic: str, index: int = 0) -> Broker:
+        """The running broker that leads a partition."""
+        (found,) = (one for one in self.brokers.values() if one.find_led(topic, index) is not None)
+        return found
+
     async def converged(self) -> None:
         """Wait until every broker has applied everything."""
         await until(lambda: all(one.metadata_end == self.store.end_index for one in self.brokers.values()))
@@ -116,12 +153,16 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def on_a_cluster(
-    play: Callable[[ClusterNodes], Coroutine[Any, Any, None]], brokers: int = 3, seed: int = 1
+    play: Callable[[ClusterNodes], Coroutine[Any, Any, None]],
+    brokers: int = 3,
+    seed: int = 1,
+    *,
+    has_doors: bool = False,
 ) -> None:
     """Run one scene on a fresh cluster with the brokers 1 to n."""
 
     async def main(loop: SimLoop) -> None:
-        nodes = ClusterNodes(loop, ModelStore())
+        nodes = ClusterNodes(loop, ModelStore(), has_doors=has_doors)
         await nodes.start(*range(1, brokers + 1))
         await play(nodes)
         await nodes.stop(*nodes.brokers)

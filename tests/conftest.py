@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import several_brokers
+
 settings.register_profile("here", deadline=None)
 settings.register_profile("build", deadline=None, derandomize=True)
 settings.load_profile("build" if os.environ.get("CI") else "here")
@@ -22,6 +24,18 @@ SPARK = "tests/spark/"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs that way, and children inherit it: tests that press Ctrl-C would wait forever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if several_brokers.NODES > 1:
+    several_brokers.use_several_brokers()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if several_brokers.NODES > 1:
+        several_brokers.deselect(config, items)
+
+
+def pytest_sessionfinish() -> None:
+    several_brokers.close()
 
 
 @pytest.hookimpl(optionalhook=True)

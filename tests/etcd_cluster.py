@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,14 +40,24 @@ def free_addresses(count: int) -> list[Address]:
 class EtcdCluster:
     """Three members; `start` them first."""
 
-    def __init__(self, home: Path, count: int, tls: TlsFiles | None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        count: int,
+        tls: TlsFiles | None,
+        addresses: Sequence[Address] = (),
+        wrappers: Sequence[tuple[str, ...]] = (),
+    ) -> None:
         self._home = home
         self._tls = tls
         self._program = find_etcd()
         self._version = etcd_version(self._program)
         self.members = tuple(
-            ClusterMember(number, address) for number, address in enumerate(free_addresses(count), 1)
+            ClusterMember(number, address)
+            for number, address in enumerate(addresses or free_addresses(count), 1)
         )
+        self._wrappers = wrappers or [()] * count
+        """Commands that run the members, in a namespace of the network for example."""
         self.login = ""
         """`user:password` of the administrator, once there is one."""
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -71,7 +81,7 @@ class EtcdCluster:
         assert number not in self._processes
         plan = MemberPlan(self.members, number, self._home / str(number), self._tls)
         (plan.data_dir / DIRECTORY).mkdir(parents=True, exist_ok=True)
-        command = member_command(self._program, self._version, plan)
+        command = [*self._wrappers[number - 1], *member_command(self._program, self._version, plan)]
         command += [f"--{name}={value}" for name, value in FAST.items()]
         with (self._home / f"{number}.log").open("ab") as log:
             self._processes[number] = subprocess.Popen(command, stdout=log, stderr=log)

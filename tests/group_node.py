@@ -15,8 +15,10 @@ from penstock.core.machines.classic_group.values import (
     SyncCommand,
 )
 from penstock.core.model import TopicPartition
+from penstock.core.records.control import Marker
 from penstock.node.broker import Broker, start_broker
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
+from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.slices import Sliced, run_unsliced
 from penstock.node.settings import Settings
@@ -100,7 +102,12 @@ class Node:
     async def settle(self, group: str, producer_id: int, *, is_commit: bool) -> BrokerError | None:
         """End the transaction of this producer on the partition that the group lives on."""
         index = self.group_coordinator.groups.shard_of(group).partition.index
-        return await self.broker.markers.settle_offsets(index, producer_id, is_commit=is_commit)
+        place, marker = TopicPartition(GROUPS_TOPIC, index), Marker(is_commit, 0)
+        try:
+            await self.broker.markers.end(place, producer_id, 0, marker, is_bumped=False)
+        except BrokerError as error:
+            return error
+        return None
 
 
 async def start_node(machine: Machine, **settings: Any) -> Node:

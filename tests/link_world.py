@@ -10,6 +10,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import pytest
+
+from penstock.core.errors import BrokerError
 from penstock.core.machines.cluster.brokers import decide_link_key
 from penstock.core.model import Address
 from penstock.node.broker import Broker
@@ -36,6 +39,7 @@ MY_ID, PEER_ID = 7, 3
 HERE = "other"
 SETTINGS = replace(sim_node.SETTINGS, node_id=PEER_ID, auto_create_topics=True)
 _SIZE_BYTES = 4
+TIMEOUT_MS = 10_000
 
 
 class LinkWorld:
@@ -180,3 +184,30 @@ class ScriptedPeer(asyncio.Protocol):
     def hang_up(self) -> None:
         assert self._transport is not None
         self._transport.abort()
+
+
+# -- calls
+
+
+def describe() -> messages.DescribeClusterRequest:
+    return messages.DescribeClusterRequest(endpoint_type=1)
+
+
+async def failure(links: PeerLinks, timeout_ms: int = TIMEOUT_MS, broker_id: int = PEER_ID) -> BrokerError:
+    """The error of a call that cannot succeed."""
+    with pytest.raises(BrokerError) as raised:
+        await links.call(broker_id, describe(), timeout_ms=timeout_ms)
+    return raised.value
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let virtual time pass until something has become so."""
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def start(links: PeerLinks, request: Any = None, timeout_ms: int = TIMEOUT_MS) -> list[Any]:
+    """A call whose outcome will be in the list."""
+    outcomes: list[Any] = []
+    links.send(PEER_ID, request or describe(), outcomes.append, timeout_ms=timeout_ms)
+    return outcomes

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from checker.analysis import Verdict, analyse
+from checker.analysis import analyse
+from checker.campaign import run_campaign, show_verdict
+from checker.cluster_nemesis import CLUSTER_FAULTS
 from checker.history import MalformedHistory, read_history
 from checker.nemesis import FAULTS, SURVIVABLE
-from checker.workload import MODES, STACKS, Outcome, Plan, run_against, run_with_broker
+from checker.store import COORDINATOR, STORES
+from checker.workload import (
+    MODES,
+    STACKS,
+    Outcome,
+    Plan,
+    run_against,
+    run_with_broker,
+    run_with_cluster,
+)
 
 GOOD, BAD, USAGE, UNSUPPORTED = 0, 1, 2, 3
 SEEDS = 1_000_000
@@ -31,12 +43,19 @@ def words(text: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="checker", description="Drive a broker, write a history, judge it.")
     commands = top.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="one or more runs against a broker of our own")
+    run = commands.add_parser("run", help="one or more runs against brokers of our own")
     run.add_argument("--seconds", type=float, default=20.0, help="of load in each run")
     run.add_argument("--seed", type=int, help="of the first run; drawn and printed if not given")
     run.add_argument("--runs", type=int, default=1, help="how many, with seeds in a row")
     run.add_argument(
-        "--nemesis", type=lambda text: words(text, FAULTS), default=SURVIVABLE, help="of kill,pause,forget"
+        "--nemesis",
+        type=lambda text: words(text, (*FAULTS, *CLUSTER_FAULTS)),
+        help=f"faults; of one broker: {', '.join(FAULTS)}; of a cluster: {', '.join(CLUSTER_FAULTS)}",
+    )
+    run.add_argument("--nodes", type=int, default=1, help="brokers; several are a cluster")
+    run.add_argument("--store", choices=STORES, default=COORDINATOR, help="metadata store of a cluster")
+    run.add_argument(
+        "--ops", type=int, default=0, help="go on without faults until there are so many operations"
     )
     run.add_argument(
         "--mode", type=lambda text: words(text, MODES), default=("plain",), help="in turn, if several"
@@ -59,86 +78,88 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def show_verdict(console: Console, verdict: Verdict) -> None:
-    counts = verdict.counts
-    table = Table(title=None)
-    for name in ("ops", "ok", "info", "fail", "acked", "polled", "lag p99 ms", "lag worst ms", "anomalies"):
-        table.add_column(name, justify="right")
-    bad = ", ".join(f"{kind} {verdict.findings.counts[kind]}" for kind in verdict.invalid_kinds)
-    table.add_row(
-        *(str(n) for n in (counts.ops, counts.ok, counts.info, counts.fail, counts.acked, counts.polled)),
-        f"{verdict.lag.p99_ms:.0f}",
-        f"{verdict.lag.worst_ms:.0f}",
-        bad or "none",
-    )
-    console.print(table)
-    for kind in verdict.findings.kinds():
-        if kind in verdict.allowed:
-            console.print(f"  allowed: {kind} {verdict.findings.counts[kind]}")
-        else:
-            for example in verdict.findings.examples[kind]:
-                console.print(f"  {kind}: {example}", style="red", highlight=False)
-
-
-def show_outcome(console: Console, outcome: Outcome) -> None:
-    plan = outcome.plan
-    via = "subscribe" if plan.subscribes else "assign"
-    console.print(f"run: seed {plan.seed}, mode {plan.mode} via {via}, {plan.seconds:g} s", highlight=False)
-    if outcome.missing:
-        console.print(f"  not run: the broker does not offer {', '.join(outcome.missing)}", style="yellow")
-        return
-    assert outcome.verdict is not None
-    faults = ", ".join(f"{what} {count}" for what, count in sorted(outcome.faults.items()))
-    console.print(f"  faults: {faults or 'none'}", highlight=False)
-    for stack, counts in outcome.by_stack.items():
-        figures = ", ".join(f"{what} {count}" for what, count in counts.items())
-        console.print(f"  {stack}: {figures}", highlight=False)
-    show_verdict(console, outcome.verdict)
-    for problem in outcome.problems:
-        console.print(f"  problem: {problem}", style="red", highlight=False, markup=False)
-
-
-def run_once(args: argparse.Namespace, seed: int, mode: str, home: Path) -> Outcome:
-    plan = Plan(
+def plan_of(args: argparse.Namespace, seed: int) -> Plan:
+    """All follows from the seed, the mode too: several take turns."""
+    is_cluster = args.nodes > 1
+    faults = args.nemesis
+    if faults is None:
+        faults = CLUSTER_FAULTS if is_cluster else SURVIVABLE
+    return Plan(
         seed=seed,
         seconds=args.seconds,
-        mode=mode,
+        mode=args.mode[seed % len(args.mode)],
         via=args.via,
-        faults=() if args.bootstrap else args.nemesis,
+        faults=() if args.bootstrap else faults,
+        nodes=args.nodes,
+        store=args.store,
+        ops_min=args.ops,
         stacks=args.stacks,
         workers_per_stack=args.workers,
         keys=args.keys,
         crash_s_mean=args.crash_seconds,
         final_s_max=args.final_seconds,
     )
-    return run_against(plan, home, args.bootstrap) if args.bootstrap else run_with_broker(plan, home)
+
+
+def run_once(args: argparse.Namespace, seed: int) -> Outcome:
+    """One run in a directory of its own, which is kept if the run is not good."""
+    plan = plan_of(args, seed)
+    if args.keep:
+        args.keep.mkdir(parents=True, exist_ok=True)
+    home = Path(tempfile.mkdtemp(prefix=f"checker-{seed}-", dir=args.keep))
+    began_s = time.monotonic()
+    if args.bootstrap:
+        outcome = run_against(plan, home, args.bootstrap)
+    elif plan.nodes > 1:
+        outcome = run_with_cluster(plan, home)
+    else:
+        outcome = run_with_broker(plan, home)
+    outcome.took_s = time.monotonic() - began_s
+    if (outcome.is_good or outcome.missing) and not args.keep:
+        shutil.rmtree(home)
+    else:
+        outcome.kept = home
+    return outcome
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
+    check_faults(args)
     first = secrets.randbelow(SEEDS) if args.seed is None else args.seed
-    code = GOOD
-    for number in range(args.runs):
-        mode = args.mode[number % len(args.mode)]
-        if args.keep:
-            args.keep.mkdir(parents=True, exist_ok=True)
-        home = Path(tempfile.mkdtemp(prefix=f"checker-{first + number}-", dir=args.keep))
-        outcome = run_once(args, first + number, mode, home)
-        show_outcome(console, outcome)
-        if outcome.missing:
-            code = code or UNSUPPORTED
-        elif not outcome.is_good:
-            code = BAD
-        if (outcome.is_good or outcome.missing) and not args.keep:
-            discard(home)
-        else:
-            console.print(f"  kept in {home}", highlight=False)
-    return code
+    seeds = range(first, first + args.runs)
+
+    outcomes = run_campaign(console, seeds, lambda seed: run_once(args, seed), lambda seed: again(args, seed))
+    if any(not outcome.is_good and not outcome.missing for outcome in outcomes):
+        return BAD
+    return UNSUPPORTED if any(outcome.missing for outcome in outcomes) else GOOD
 
 
-def discard(home: Path) -> None:
-    for path in sorted(home.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    home.rmdir()
+def again(args: argparse.Namespace, seed: int) -> str:
+    """The command that repeats one run."""
+    plan = plan_of(args, seed)
+    words = {
+        "seed": plan.seed,
+        "seconds": f"{plan.seconds:g}",
+        "ops": plan.ops_min,
+        "mode": ",".join(args.mode),
+        "nodes": plan.nodes,
+        "store": plan.store,
+        "nemesis": ",".join(args.nemesis or ()),
+        "workers": plan.workers_per_stack,
+        "keys": plan.keys,
+        "crash-seconds": f"{plan.crash_s_mean:g}",
+    }
+    options = " ".join(f"--{name} {value}" for name, value in words.items() if value)
+    return f"PYTHONPATH=tests .venv/bin/python -m checker run {options}"
+
+
+def check_faults(args: argparse.Namespace) -> None:
+    """Faults of one broker and of a cluster are not the same."""
+    allowed = CLUSTER_FAULTS if args.nodes > 1 else FAULTS
+    for fault in args.nemesis or ():
+        if fault not in allowed:
+            raise SystemExit(
+                f"with {args.nodes} brokers --nemesis may be {', '.join(allowed)}, not {fault!r}"
+            )
 
 
 def check(args: argparse.Namespace, console: Console) -> int:

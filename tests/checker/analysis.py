@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from checker.commits import find_commit_anomalies
 from checker.cycles import find_cycles
 from checker.findings import Findings, allowed_kinds
-from checker.history import DATA, INFO, OK, SUBSCRIBE, Event, Op, operations
+from checker.history import INFO, OK, SUBSCRIBE, WORK, Event, Op, operations
 from checker.lag import Lag, realtime_lag
+from checker.queue import find_queue_anomalies
 from checker.sequences import find_order_anomalies
 from checker.values import find_value_anomalies
 from checker.versions import Versions
@@ -50,6 +52,8 @@ def analyse(events: list[Event], *, ww_edges: bool = False) -> Verdict:
     found = Findings()
     find_value_anomalies(versions, found)
     find_order_anomalies(ops, versions, found)
+    find_commit_anomalies(events, ops, versions, found)
+    find_queue_anomalies(events, ops, versions, found)
     find_cycles(versions, found, ww_edges=ww_edges)
     subscribes = any(op.f == SUBSCRIBE for op in ops)
     return Verdict(
@@ -61,7 +65,7 @@ def analyse(events: list[Event], *, ww_edges: bool = False) -> Verdict:
 
 
 def _counts(ops: list[Op], versions: Versions) -> Counts:
-    data = [op for op in ops if op.f in DATA]
+    data = [op for op in ops if op.f in WORK]
     ok = sum(op.type == OK for op in data)
     info = sum(op.type == INFO for op in data)
     return Counts(

@@ -19,6 +19,7 @@ GROUPS = {
 TRANSACTIONS = {24: "AddPartitionsToTxn", 25: "AddOffsetsToTxn", 26: "EndTxn", 28: "TxnOffsetCommit"}
 NEEDED = {
     "plain": PRODUCE_AND_FETCH,
+    "queue": PRODUCE_AND_FETCH,
     "groups": PRODUCE_AND_FETCH | GROUPS,
     "txn": PRODUCE_AND_FETCH | GROUPS | TRANSACTIONS,
 }

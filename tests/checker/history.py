@@ -2,11 +2,12 @@
 
     {"index": 7, "process": 3, "time_ns": 123, "type": "ok", "f": "send", "value": [["send", 4, [17, 1001]]]}
 
+`take` carries [key, offset, value, delivery, accepted | refused | unknown] for each message of a subscription.
 `type` is invoke, then ok, info (nobody knows) or fail (certainly not done). Key k is partition k mod 2 of topic
 t{k div 2}.
 A micro-operation is ["send", k, v], completed ["send", k, [offset or null, v]], or ["poll"], completed
 ["poll", {k: [[offset, v], …]}]. `assign` and `subscribe` carry their keys, and `from_beginning` if they seek there.
-Processes below zero are the nemesis: they are kept for the reader and take no part in the analysis.
+Processes below zero are the nemesis and notes: they are not operations.
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ from typing import Any
 INVOKE, OK, INFO, FAIL = "invoke", "ok", "info", "fail"
 TYPES = (INVOKE, OK, INFO, FAIL)
 SEND, POLL, TXN, ASSIGN, SUBSCRIBE, CRASH = "send", "poll", "txn", "assign", "subscribe", "crash"
+TAKE = "take"
 DATA = frozenset((SEND, POLL, TXN))
+WORK = DATA | {TAKE}
 DEBUG = "debug-topic-partitions"
+RECEIPT = "receipt"
+"""A note: [process, [[key, offset, value, delivery], …]] before a member of a subscription acknowledges them."""
+INTENT, COMMITTED = "intent", "committed"
+"""Notes about offsets: [process, {key: [first offset read, offset to commit]}] before a worker commits them, and
+{key: offset} as a group has them at the end, below zero if it has none."""
 NEMESIS = -1
 PARTITIONS_PER_TOPIC = 2
 
@@ -125,6 +133,8 @@ class Op:
     polls: dict[int, list[Pair]] = field(default_factory=dict)
     """What was read of each key, in the order of reading, over all polls of the operation."""
     keys: list[int] = field(default_factory=list)
+    taken: list[list[Any]] = field(default_factory=list)
+    """Messages of subscriptions: key, offset, value, delivery, and what came of the acknowledgement."""
     from_beginning: bool = False
     rebalanced: frozenset[int] = frozenset()
     error: str = ""
@@ -172,6 +182,8 @@ def _fill(op: Op, value: Any, event: Event) -> None:
     if op.f in DATA:
         for mop in value or ():
             _add_mop(op, mop)
+    elif op.f == TAKE:
+        op.taken = list(value or ())
     elif op.f in (ASSIGN, SUBSCRIBE):
         op.keys = list(value or ())
         op.from_beginning = op.from_beginning or event.from_beginning

@@ -1,4 +1,4 @@
-"""One run: workers on three stacks against a broker, faults in between, everything read at the end, the history judged.
+"""One run: workers on three stacks against brokers, faults in between, everything read at the end, the history judged.
 
 Never waits without a bound, and never calls a run good in which a stack got nothing done or a reader did not catch up.
 """
@@ -13,22 +13,28 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from checker.analysis import Verdict, analyse
 from checker.capability import missing_calls
+from checker.cluster_nemesis import ClusterNemesis
 from checker.history import (
+    COMMITTED,
     DATA,
     DEBUG,
     INFO,
     NEMESIS,
     OK,
     PARTITIONS_PER_TOPIC,
+    WORK,
     Event,
+    key_of,
     merge,
     operations,
     read_diary,
@@ -36,17 +42,33 @@ from checker.history import (
     write_history,
 )
 from checker.nemesis import Nemesis
-from checker.workers.__main__ import NOT_CAUGHT_UP, PROCESSES_PER_WORKER, Config
-from penstock.testing import Broker
+from checker.queue import ACCEPTED
+from checker.site import Site
+from checker.store import COORDINATOR
+from checker.workers.__main__ import GROUP, NOT_CAUGHT_UP, PROCESSES_PER_WORKER, QUEUE, Config
+from checker.workers.queue import subscription_of
+from penstock import BrokerClient
+from penstock.testing import Broker, BrokerDied
 
 STACKS = ("confluent", "aiokafka", "kafka-python")
-MODES = ("plain", "groups", "txn")
+MODES = ("plain", "groups", "txn", "queue")
+QUEUE_MEMBERS = 3
+HOLD_MS = 6_000
+DELIVERIES_MAX = 10_000
+"""No message is given up because its members or brokers are killed."""
 WARM_S_MAX = 20.0
 LOOK_S = 0.1
 STOP_S_MAX = 45.0
 UNREAD = "did not read to the end"
 TOPICS_S_MAX = 20.0
+COMMITTED_S_MAX = 60.0
+"""Longer than a transaction lives: offsets of an open one are not told."""
 CRASH_STEP_SHARE = 1 / 400
+CALM_S_MAX = 120.0
+"""How long a run goes on without faults until it has all its operations."""
+COUNT_S = 0.5
+FAILURES = ("CRITICAL", "Traceback (most recent call last)")
+"""Words in the log of a broker that no fault excuses."""
 ROOTS = (Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[2] / "src")
 
 
@@ -60,6 +82,11 @@ class Plan:
     via: str = ""
     """`assign` or `subscribe`; empty: what the mode implies, and for transactions either, by the seed."""
     faults: tuple[str, ...] = ("kill", "pause")
+    nodes: int = 1
+    store: str = COORDINATOR
+    """The metadata store of several nodes."""
+    ops_min: int = 0
+    """The load goes on until there are so many operations."""
     stacks: tuple[str, ...] = STACKS
     workers_per_stack: int = 1
     keys: int = 6
@@ -84,6 +111,13 @@ class Outcome:
     verdict: Verdict | None = None
     faults: dict[str, int] = field(default_factory=dict)
     by_stack: dict[str, dict[str, int]] = field(default_factory=dict)
+    load_ops: int = 0
+    """Operations before everything was read at the end."""
+    lacks: dict[str, str] = field(default_factory=dict)
+    """Parts of the site that this machine does not allow, and why: faults to them are left out."""
+    took_s: float = 0.0
+    kept: Path | None = None
+    """Where everything of the run is, if it was kept."""
 
     @property
     def is_good(self) -> bool:
@@ -102,35 +136,54 @@ class Hand:
         return self.stderr.read_text(errors="replace")[-2000:]
 
 
+class Turns(Protocol):
+    """What brings faults."""
+
+    def turn(self, left_s: float) -> None: ...
+
+
+MakeNemesis = Callable[[random.Random, Callable[[Event], None]], Turns]
+
+
 class Run:
     """The conductor. `home` keeps diaries, the merged history and what workers wrote to their standard error."""
 
-    def __init__(self, plan: Plan, home: Path, bootstrap: str, broker: Broker | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        home: Path,
+        bootstrap: str,
+        make_nemesis: MakeNemesis,
+        queue_doors: Sequence[str] = (),
+    ) -> None:
         self._plan = plan
+        self._queue_doors = list(queue_doors)
         self._home = home
         self._bootstrap = bootstrap
-        self._broker = broker
+        self._make_nemesis = make_nemesis
         self._rng = random.Random(plan.seed)
         self._serial = 0
         self._hands: dict[int, Hand] = {}
         self._stack_of: dict[int, str] = {}
         self._noted: list[Event] = []
-        self._outcome = Outcome(plan)
+        self.outcome = Outcome(plan)
 
     def run(self) -> Outcome:
-        self._outcome.missing = missing_calls(self._bootstrap, self._plan.mode)
-        if self._outcome.missing:
-            return self._outcome
+        self.outcome.missing = missing_calls(self._bootstrap.partition(",")[0], self._plan.mode)
+        if self.outcome.missing:
+            return self.outcome
         self._create_topics()
         try:
             self._load()
             self._read_everything()
+        except KafkaException as error:
+            self.outcome.problems.append(f"the end of the logs or of the group cannot be read: {error}")
         finally:
             for hand in self._hands.values():
                 hand.process.kill()
                 hand.process.wait()
         self._judge()
-        return self._outcome
+        return self.outcome
 
     def _create_topics(self) -> None:
         topics = sorted({topic_of(key)[0] for key in range(self._plan.keys)})
@@ -138,10 +191,17 @@ class Run:
         made = admin.create_topics([NewTopic(topic, PARTITIONS_PER_TOPIC, 1) for topic in topics])
         for future in made.values():
             future.result(TOPICS_S_MAX)
+        if self._plan.mode == "queue":
+            host, _, port = self._queue_doors[0].rpartition(":")
+            with BrokerClient(host, int(port), request_timeout_s=TOPICS_S_MAX) as client:
+                for topic in topics:
+                    client.create_subscription(
+                        subscription_of(topic), topic, hold_ms=HOLD_MS, max_deliveries=DELIVERIES_MAX
+                    )
 
     def _start(self, slot: int, targets: dict[int, int] | None = None) -> None:
         self._serial += 1
-        stack = self._plan.stacks[slot % len(self._plan.stacks)]
+        stack = QUEUE if slot >= self._kafka_slots else self._plan.stacks[slot % len(self._plan.stacks)]
         config = Config(
             stack=stack,
             bootstrap=self._bootstrap,
@@ -153,6 +213,7 @@ class Run:
             transactional=self._plan.mode == "txn",
             subscribes=self._plan.subscribes,
             crash_share=CRASH_STEP_SHARE,
+            queue_doors=self._queue_doors,
             targets={str(key): offset for key, offset in (targets or {}).items()},
             final_s_max=self._plan.final_s_max,
         )
@@ -170,13 +231,18 @@ class Run:
         self._stack_of[self._serial] = stack
 
     def _slots(self) -> range:
-        return range(len(self._plan.stacks) * self._plan.workers_per_stack)
+        members = QUEUE_MEMBERS if self._plan.mode == "queue" else 0
+        return range(self._kafka_slots + members)
+
+    @property
+    def _kafka_slots(self) -> int:
+        return len(self._plan.stacks) * self._plan.workers_per_stack
 
     def _load(self) -> None:
         for slot in self._slots():
             self._start(slot)
         self._await_first_acknowledgements()
-        nemesis = Nemesis(self._broker, self._plan.faults, self._rng, self._note)
+        nemesis = self._make_nemesis(self._rng, self._note)
         end_s = time.monotonic() + self._plan.seconds
         crash_s = time.monotonic() + self._rng.uniform(0.2, 1.0) * self._plan.crash_s_mean
         while (left_s := end_s - time.monotonic()) > 0:
@@ -185,7 +251,22 @@ class Run:
             if time.monotonic() >= crash_s:
                 crash_s = time.monotonic() + self._rng.expovariate(1 / self._plan.crash_s_mean)
                 self._crash(self._rng.choice(self._slots()))
+        self._await_operations()
         self._stop_all()
+        self.outcome.load_ops = self._count()
+
+    def _await_operations(self) -> None:
+        """Without faults, until there are as many as were asked for."""
+        deadline_s = time.monotonic() + CALM_S_MAX
+        while (count := self._count()) < self._plan.ops_min:
+            if time.monotonic() > deadline_s:
+                self.outcome.problems.append(f"only {count} of {self._plan.ops_min} operations")
+                return
+            time.sleep(COUNT_S)
+            self._check_hands()
+
+    def _count(self) -> int:
+        return sum(op.f in WORK for op in operations(self._events()))
 
     def _await_first_acknowledgements(self) -> None:
         """Faults begin once every stack is at work; one that never gets there is found idle at the end."""
@@ -198,7 +279,7 @@ class Run:
 
     def _note(self, event: Event) -> None:
         self._noted.append(event)
-        self._outcome.faults[event.f] = self._outcome.faults.get(event.f, 0) + 1
+        self.outcome.faults[event.f] = self.outcome.faults.get(event.f, 0) + 1
 
     def _crash(self, slot: int) -> None:
         """kill -9 of a worker in the middle of whatever it does; another takes its slot."""
@@ -216,7 +297,7 @@ class Run:
                 self._start(slot)
 
     def _problem(self, words: str, hand: Hand) -> None:
-        self._outcome.problems.append(f"{words}\n{hand.last_words()}".strip())
+        self.outcome.problems.append(f"{words}\n{hand.last_words()}".strip())
 
     def _stop_all(self) -> None:
         for hand in self._hands.values():
@@ -243,7 +324,7 @@ class Run:
         self._write_ends()
         targets = highest_offsets(self._events())
         if not targets:
-            self._outcome.problems.append("nothing was ever acknowledged or read")
+            self.outcome.problems.append("nothing was ever acknowledged or read")
             return
         for slot in self._slots():
             self._start(slot, targets)
@@ -258,6 +339,18 @@ class Run:
                 for key in range(self._plan.keys)
             }
         self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, DEBUG, ends))
+        if self._plan.mode in ("groups", "txn"):
+            self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, COMMITTED, self._committed()))
+
+    def _committed(self) -> dict[int, int]:
+        """The group's offsets, without those of transactions that are still open."""
+        consumer = Consumer(
+            {"bootstrap.servers": self._bootstrap, "group.id": GROUP, "isolation.level": "read_committed"}
+        )
+        places = [TopicPartition(*topic_of(key)) for key in range(self._plan.keys)]
+        with contextlib.closing(consumer):
+            found = consumer.committed(places, timeout=COMMITTED_S_MAX)
+        return {key_of(one.topic, one.partition): one.offset for one in found}
 
     def _events(self) -> list[Event]:
         parts = [read_diary(path) for path in sorted(self._home.glob("diary-*.jsonl"))]
@@ -265,14 +358,14 @@ class Run:
 
     def _judge(self) -> None:
         events = self._events()
-        self._outcome.history = self._home / "history.jsonl"
-        write_history(self._outcome.history, events)
-        self._outcome.verdict = analyse(events)
-        self._outcome.by_stack = by_stack(events, self._stack_of)
-        for stack, counts in self._outcome.by_stack.items():
+        self.outcome.history = self._home / "history.jsonl"
+        write_history(self.outcome.history, events)
+        self.outcome.verdict = analyse(events)
+        self.outcome.by_stack = by_stack(events, self._stack_of)
+        for stack, counts in self.outcome.by_stack.items():
             for what in ("acked", "polled"):
                 if not counts[what]:
-                    self._outcome.problems.append(f"{stack} {what} nothing")
+                    self.outcome.problems.append(f"{stack} {what} nothing")
 
 
 def highest_offsets(events: list[Event]) -> dict[int, int]:
@@ -296,19 +389,21 @@ def by_stack(events: list[Event], stack_of: dict[int, str]) -> dict[str, dict[st
         for stack in stack_of.values()
     }
     for op in operations(events):
-        if op.f in DATA:
+        if op.f in WORK:
             row = counts[stack_of[op.process // PROCESSES_PER_WORKER]]
             row["ops"] += 1
             row[op.type] += 1
             if op.type == OK:
                 row["acked"] += len(op.sends)
                 row["polled"] += sum(len(pairs) for pairs in op.polls.values())
+                row["acked"] += sum(one[4] == ACCEPTED for one in op.taken)
+                row["polled"] += len(op.taken)
     return counts
 
 
 def run_against(plan: Plan, home: Path, bootstrap: str) -> Outcome:
     """A run against a broker that somebody else runs: without faults to it."""
-    return Run(plan, home, bootstrap).run()
+    return Run(plan, home, bootstrap, lambda rng, note: Nemesis(None, (), rng, note)).run()
 
 
 def run_with_broker(plan: Plan, home: Path) -> Outcome:
@@ -317,4 +412,37 @@ def run_with_broker(plan: Plan, home: Path) -> Outcome:
     broker.home.mkdir(parents=True)
     broker.start()
     with contextlib.closing(broker):
-        return Run(plan, home, broker.bootstrap, broker).run()
+        return Run(
+            plan,
+            home,
+            broker.bootstrap,
+            lambda rng, note: Nemesis(broker, plan.faults, rng, note),
+            [f"{broker.host}:{broker.queue_port}"],
+        ).run()
+
+
+def run_with_cluster(plan: Plan, home: Path) -> Outcome:
+    """A run with a cluster of our own, in `home`. Brokers that leave by themselves or fail inside are a problem."""
+    site = Site(home, plan.nodes, plan.store)
+    outcome = Outcome(plan)
+    try:
+        with site:
+            run = Run(
+                plan,
+                home,
+                site.bootstrap,
+                lambda rng, note: ClusterNemesis(site, plan.faults, rng, note),
+                [f"{broker.host}:{broker.queue_port}" for broker in site.brokers],
+            )
+            outcome = run.outcome
+            run.run()
+    except BrokerDied as death:
+        outcome.problems.append(str(death))
+    outcome.lacks = site.lacks
+    for broker in site.brokers:
+        outcome.problems += [
+            f"{broker.host_name}: {line}"
+            for line in broker.output().splitlines()
+            if any(word in line for word in FAILURES)
+        ]
+    return outcome

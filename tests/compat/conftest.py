@@ -93,9 +93,9 @@ def fresh() -> str:
 def new_topic(raw: RawConnection) -> CreateTopic:
     """Creates a topic under a fresh name: `new_topic(partitions=2, cleanup_policy="compact")`."""
 
-    def create(partitions: int = 1, **configs: str) -> str:
+    def create(partitions: int = 1, *, beside: str | None = None, **configs: str) -> str:
         topic = f"compat-{uuid.uuid4().hex[:12]}"
-        raw.create_topic(topic, partitions, **configs)
+        raw.create_topic(topic, partitions, beside=beside, **configs)
         return topic
 
     return create

@@ -1,6 +1,7 @@
 """A bare connection that speaks exact versions, for what no client library would send.
 
-Never retries, never negotiates: the message layouts come from kafka-python, the bytes of a batch too.
+Never retries, never negotiates: the message layouts come from kafka-python, the bytes of a batch too. With a cluster, it
+goes to the broker that must answer before each request, as every client does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
+from compat.routes import Fields, address_for
 from compat.vocabulary import Sent
 
 ANSWER_S_MAX = 20.0
@@ -45,13 +47,19 @@ def built(kind: Any, values: dict[str, Any], **version: int) -> Any:
 
 
 class RawConnection:
-    """One socket. `call` asks and answers in turn; `send` and `receive` let a test pipeline."""
+    """One socket. `call` asks and answers in turn; `send` and `receive` let a test pipeline.
+
+    With several brokers, one socket to each of them. The connection is at one broker at a time: there the next bytes go,
+    and from there answers come. It moves only with a request that has its own broker.
+    """
 
     def __init__(self, bootstrap: str, client_id: str | None = "compat-raw") -> None:
-        host, _, port = bootstrap.rpartition(":")
         self.client_id = client_id
-        self._socket = socket.create_connection((host, int(port)), timeout=ANSWER_S_MAX)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.addresses = bootstrap.split(",")
+        self._sockets: dict[str, socket.socket] = {}
+        self._socket = self._connected(self.addresses[0])
+        self._guide: RawConnection | None = None
+        """Answers where a request must go, so that this connection carries nothing but what the test sends."""
         self._correlation_id = 0
         self._asked: dict[int, Any] = {}
 
@@ -59,10 +67,33 @@ class RawConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
+        for one in self._sockets.values():
+            one.close()
+        if self._guide is not None:
+            self._guide.__exit__()
+
+    def _connected(self, address: str) -> socket.socket:
+        if address not in self._sockets:
+            host, _, port = address.rpartition(":")
+            opened = socket.create_connection((host, int(port)), timeout=ANSWER_S_MAX)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._sockets[address] = opened
+        return self._sockets[address]
+
+    @property
+    def guide(self) -> RawConnection:
+        if self._guide is None:
+            self._guide = RawConnection(self.addresses[0])
+        return self._guide
+
+    def go(self, api_key: int, fields: Fields) -> None:
+        """Be at the broker that must get such a request; stay here if any will do."""
+        if len(self.addresses) > 1 and (address := address_for(self.guide.call, api_key, fields)):
+            self._socket = self._connected(address)
 
     def send(self, kind: type[ApiMessage], version: int, **values: Any) -> int:
         """Send a request; its correlation id names the answer."""
+        self.go(kind.API_KEY, values)
         self._correlation_id += 1
         request = built(kind, values, version=version)
         request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
@@ -113,36 +144,56 @@ class RawConnection:
 
     # -- the few requests that nearly every test needs -------------------------------------------------
 
-    def create_topic(self, topic: str, partitions: int = 1, **configs: str) -> None:
-        """Create and wait until every partition has a leader. Config names with underscores for dots."""
+    def create_topic(
+        self, topic: str, partitions: int = 1, *, beside: str | None = None, **configs: str
+    ) -> None:
+        """Create and wait until every partition has a leader. Config names with underscores for dots.
+
+        `beside` puts it on the broker that leads partition 0 of another topic, for requests about both.
+        """
         entries = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
         wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": entries}
         wanted["assignments"] = []
+        if beside is not None:
+            leader = self.metadata([beside]).topics[0].partitions[0].leader_id
+            places = [{"partition_index": index, "broker_ids": [leader]} for index in range(partitions)]
+            wanted |= {"assignments": places, "num_partitions": -1, "replication_factor": -1}
         answer = self.call(CreateTopicsRequest, 5, topics=[wanted], timeout_ms=10_000, validate_only=False)
         assert answer.topics[0].error_code == 0, answer
         self.await_leaders(topic, partitions)
 
     def await_leaders(self, topic: str, partitions: int) -> None:
+        """Wait until every broker knows the leader of every partition, and the leaders serve."""
+        for address in self.addresses:
+            with RawConnection(address) as one:
+                one._await_known(topic, partitions)
+        deadline = time.monotonic() + VISIBLE_S_MAX
+        while not all(self._is_serving(topic, index) for index in range(partitions)):
+            assert time.monotonic() < deadline, f"the leaders of {topic} do not serve"
+            time.sleep(POLL_S)
+
+    def _await_known(self, topic: str, partitions: int) -> None:
         deadline = time.monotonic() + VISIBLE_S_MAX
         while time.monotonic() < deadline:
             (described,) = self.metadata([topic]).topics
             leaders = [one.leader_id for one in described.partitions if one.error_code == 0]
-            if len(leaders) == partitions and -1 not in leaders and self._is_serving(topic, partitions):
+            if len(leaders) == partitions and -1 not in leaders:
                 return
             time.sleep(POLL_S)
         raise AssertionError(f"{topic} has no leaders")
 
-    def _is_serving(self, topic: str, partitions: int) -> bool:
+    def _is_serving(self, topic: str, partition: int) -> bool:
         """Metadata may know a leader before the leader itself does."""
-        wanted = [
-            {"partition_index": index, "current_leader_epoch": -1, "timestamp": LATEST_TIMESTAMP}
-            for index in range(partitions)
-        ]
-        topics = [{"name": topic, "partitions": wanted}]
-        answer = self.call(ListOffsetsRequest, 7, replica_id=-1, isolation_level=0, topics=topics)
-        return all(one.error_code == 0 for one in answer.topics[0].partitions)
+        with RawConnection(",".join(self.addresses)) as asking:
+            return bool(asking.offset_at(topic, LATEST_TIMESTAMP, partition=partition).error_code == 0)
 
     def await_absence(self, topic: str) -> None:
+        """Wait until no broker knows the topic."""
+        for address in self.addresses:
+            with RawConnection(address) as one:
+                one._await_forgotten(topic)
+
+    def _await_forgotten(self, topic: str) -> None:
         deadline = time.monotonic() + VISIBLE_S_MAX
         while time.monotonic() < deadline:
             if topic not in {described.name for described in self.metadata(None).topics}:
@@ -179,8 +230,8 @@ class RawConnection:
         answer = self.call(FetchRequest, version, **fetch_fields([(topic, 0, offset)], **overrides))
         return answer.responses[0].partitions[0]
 
-    def offset_at(self, topic: str, timestamp_ms: int, *, version: int = 7) -> Any:
-        wanted = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp_ms}
+    def offset_at(self, topic: str, timestamp_ms: int, *, version: int = 7, partition: int = 0) -> Any:
+        wanted = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp_ms}
         topics = [{"name": topic, "partitions": [wanted]}]
         answer = self.call(ListOffsetsRequest, version, replica_id=-1, isolation_level=0, topics=topics)
         return answer.topics[0].partitions[0]

@@ -23,6 +23,7 @@ class Caller:
         self.group = f"group-{uuid.uuid4().hex[:8]}"
 
     def call(self, key: ApiKey, version: int, body: Any) -> Any:
+        self._raw.go(ApiKey.CONSUMER_GROUP_HEARTBEAT, {"group_id": self.group})
         self._raw.send_bytes(encode_request(key, version, 1, "caller", body))
         return decode_response(key, version, self._raw.receive_frame())[1]
 

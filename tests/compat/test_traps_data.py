@@ -180,7 +180,7 @@ def test_12_the_first_batch_comes_whole(raw: RawConnection, new_topic: CreateTop
 
 
 def test_12_partitions_are_filled_in_the_order_asked(raw: RawConnection, new_topic: CreateTopic) -> None:
-    topics = [new_topic(), new_topic()]
+    topics = [first := new_topic(), new_topic(beside=first)]
     for topic in topics:
         raw.produce(topic, batch(b"x" * 10_000))
     for order in (topics, topics[::-1]):
@@ -249,7 +249,7 @@ def test_12_a_wait_ends_with_enough_bytes(bootstrap: str, raw: RawConnection, ne
 def test_12_a_wait_on_many_partitions_ends_with_any(
     bootstrap: str, raw: RawConnection, new_topic: CreateTopic
 ) -> None:
-    topics = [new_topic() for _ in range(3)]
+    topics = [first := new_topic(), *(new_topic(beside=first) for _ in range(2))]
     with RawConnection(bootstrap) as reader:
         places = [(topic, 0, 0) for topic in topics]
         reader.send(FetchRequest, 11, **fetch_fields(places, max_wait_ms=LONG_WAIT_MS))
@@ -303,7 +303,7 @@ def test_12_a_fetch_without_a_session(raw: RawConnection, new_topic: CreateTopic
 
 def test_12_sessions_are_optional_but_must_be_right(raw: RawConnection, new_topic: CreateTopic) -> None:
     """A broker may answer session 0 and be asked in full for ever; one that gives an id owes the deltas."""
-    topics = [new_topic(), new_topic()]
+    topics = [first := new_topic(), new_topic(beside=first)]
     places = [(topic, 0, 0) for topic in topics]
     opened = raw.call(FetchRequest, 11, **fetch_fields(places, session_epoch=0))
     assert opened.error_code == 0

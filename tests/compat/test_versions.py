@@ -72,7 +72,7 @@ def test_list_offsets(raw: RawConnection, new_topic: CreateTopic, version: int) 
 def test_metadata(raw: RawConnection, new_topic: CreateTopic, bootstrap: str, version: int) -> None:
     topic = new_topic(partitions=3)
     answer = raw.call(MetadataRequest, version, topics=[{"name": topic}])
-    assert bootstrap in {f"{broker.host}:{broker.port}" for broker in answer.brokers}
+    assert set(bootstrap.split(",")) == {f"{broker.host}:{broker.port}" for broker in answer.brokers}
     (described,) = answer.topics
     assert (described.error_code, described.name) == (0, topic)
     partitions = sorted(described.partitions, key=lambda one: int(one.partition_index))

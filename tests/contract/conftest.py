@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat.raw import RawConnection
 from penstock.testing import Broker, running_broker
 
 WAIT_S = 30.0
@@ -21,6 +22,8 @@ def make_topic(broker: Broker, **configs: str) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     wanted = {key.replace("_", "."): value for key, value in configs.items()}
     admin.create_topics([NewTopic(name, 1, 1, config=wanted)])[name].result(WAIT_S)
+    with RawConnection(broker.bootstrap) as raw:
+        raw.await_leaders(name, 1)
     return name
 
 

@@ -17,7 +17,9 @@ import pytest
 
 from conditions import until
 from penstock import Admin
+from penstock.apps.cli.client import connect_cluster
 from penstock.testing import Broker, Cluster, running_cluster
+from penstock.wire.kafka import ApiKey, messages
 
 COMMAND = [sys.executable, "-m", "penstock", "cluster"]
 SECONDS_MAX = 60
@@ -63,6 +65,18 @@ def peer_states(broker: Broker) -> dict[int, str]:
     return {one["id"]: one["state"] for one in get(broker, "/api/v1/cluster/gossip")[1]["peers"]}
 
 
+def quorum_leader(cluster: Cluster) -> int:
+    request = messages.DescribeQuorumRequest
+    topic = request.TopicData(
+        topic_name="__cluster_metadata", partitions=[request.PartitionData(partition_index=0)]
+    )
+    with connect_cluster(cluster.bootstrap) as kafka:
+        answer = kafka.ask(ApiKey.DESCRIBE_QUORUM, request(topics=[topic]))
+    (found,) = answer.topics[0].partitions
+    assert (answer.error_code, found.error_code) == (0, 0) and found.leader_epoch > 0
+    return found.leader_id
+
+
 def test_a_cluster_before_and_after_a_broker_is_killed(cluster: Cluster) -> None:
     one = cluster.broker(1)
     until(lambda: peer_states(one) == {1: "alive", 2: "alive", 3: "alive"}, "gossip finds all brokers")
@@ -83,6 +97,9 @@ def test_a_cluster_before_and_after_a_broker_is_killed(cluster: Cluster) -> None
     assert len(shown(cluster.bootstrap, "topics")["partitions"]) == PARTITIONS
     ring = shown(cluster.bootstrap, "ring")
     assert sum(row["share"] for row in ring["brokers"]) == pytest.approx(1, abs=0.001)
+    racks = {row["rack"] for row in status["brokers"]}
+    assert len(racks) == 1 and "" not in racks, "all are on this machine"
+    assert quorum_leader(cluster) == status["controller"]
     assert get(one, "/readyz") == (200, {"status": "ready", "offline_partitions": [], "session_alive": True})
 
     cluster.broker(3).kill()
@@ -121,8 +138,9 @@ def test_without_http_doors_kafka_calls_answer_and_gossip_cannot(tmp_path: Path)
 
 def test_a_taken_gossip_port_does_not_stop_a_broker(tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        taken.bind(("127.0.0.1", port))
         with running_cluster(1, tmp_path, port=port) as cluster:
             broker = cluster.broker(1)
             assert get(broker, "/readyz")[0] == 200

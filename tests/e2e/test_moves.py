@@ -175,7 +175,7 @@ def held(brokers: Brokers) -> dict[int, int]:
 
 def test_rebalance_drain_and_decommission(brokers: Brokers) -> None:
     cluster = raw_cluster(brokers.bootstrap)
-    assert set(reassign(cluster, TOPIC, dict.fromkeys(range(PARTITIONS), [1]))) == {0}
+    assert set(reassign(cluster, TOPIC, {index: [1] for index in range(PARTITIONS)})) == {0}
     settled(cluster)
     plan = command(brokers, "rebalance", "--dry-run")
     assert plan["started"] is False and len(plan["moves"]) == 2  # type: ignore[arg-type]

@@ -16,15 +16,10 @@ from penstock.core.model import Header, NewRecord, Record
 from penstock.core.records import columns_loops
 from penstock.core.records.batch import LOG_APPEND_TIME, TRANSACTIONAL, decode_header, stamp, stamp_checksum
 from penstock.core.records.build import build_batch, open_batches
-from penstock.core.records.columns import (
-    SCHEMA,
-    SCHEMA_WITH_HEADERS,
-    AbortedProducer,
-    WantedRows,
-    decode_columns,
-)
+from penstock.core.records.columns import SCHEMA, SCHEMA_WITH_HEADERS, WantedRows, decode_columns
 from penstock.core.records.control import Marker, build_marker
 from penstock.core.records.payload import decode_records
+from penstock.core.records.visibility import AbortedProducer
 
 EVERYTHING = WantedRows("orders", 3, 0, 2**62, with_headers=True)
 NOW_MS = 1_700_000_000_000

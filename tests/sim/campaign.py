@@ -12,8 +12,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from sim.cluster_scene import scene_of
-from sim.loop import SimLoop, run
+from sim.cluster_scene import STEPS_MAX, scene_of, simulate
+from sim.loop import SimLoop
 
 CHUNK = 20
 """Seeds that a process runs before it reports."""
@@ -34,7 +34,7 @@ def run_seeds(seeds: Sequence[int]) -> Outcome:
     outcome = Outcome(len(seeds), {}, Counter(), Counter())
     for seed in seeds:
         try:
-            scene = run(seed, scene_of(), is_traced=False)
+            scene = simulate(seed)
         except Exception as error:  # noqa: BLE001
             outcome.failures[seed] = f"{type(error).__name__}: {error}"
             continue
@@ -81,7 +81,7 @@ def tell(seed: int) -> None:
         if not loops or not loops[0].knows(text.partition(" ")[0]):  # not a single step
             print(f"{float(now):10.4f} {text}")
 
-    loop = SimLoop(seed, log=note)  # type: ignore[abstract]
+    loop = SimLoop(seed, log=note, run_steps_max=STEPS_MAX)  # type: ignore[abstract]
     loops.append(loop)
     with _logs_of(loop):
         scene = loop.run(scene_of())

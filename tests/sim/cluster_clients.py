@@ -113,6 +113,8 @@ class IdempotentProducer(Client):
         self._producer_id = -1
         self._sequences: dict[Place, int] = {}
         self._pending: dict[Place, deque[Written]] = {}
+        self._known: set[Place] = set()
+        """Partitions that have acknowledged a batch."""
 
     async def work(self) -> None:
         if self._producer_id < 0:
@@ -120,10 +122,14 @@ class IdempotentProducer(Client):
                 self._producer_id = await (await self._router.anyone()).init_producer()
         place = self._chance.choice(places(self._ledger, Kind.PLAIN))
         pending = self._pending.setdefault(place, deque())
-        for _ in range(self._chance.randint(1, IN_FLIGHT_MAX)):
-            if len(pending) < IN_FLIGHT_MAX:
+        # A broker takes any sequence for the first one of a producer that it does not know. As long as it may not know
+        # this one, nothing is sent behind the first batch, which it could refuse.
+        most = IN_FLIGHT_MAX if place in self._known else 1
+        for _ in range(self._chance.randint(1, most)):
+            if len(pending) < most:
                 pending.append(self._next(place))
         await self._send(place)
+        self._known.add(place)
 
     async def finish(self) -> None:
         for place in list(self._pending):

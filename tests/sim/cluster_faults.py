@@ -18,7 +18,7 @@ from sim.loop import SimLoop
 from sim.net import Farewell
 from sim.workers import WorkerKnobs
 
-FAULTS = 9
+FAULTS = 11
 """Faults per run."""
 GAP_S = 2.0
 """Between two faults, in the mean."""
@@ -31,6 +31,7 @@ DISK_OPERATIONS_MAX = 80
 CLOCK_ERRORS_MS = (-1_800_000, -5_000, 0, 5_000, 1_800_000)
 """Not so wrong that timestamps of clients are refused, or producers and records expire."""
 SLOW_DISK = WorkerKnobs(delay_s_max=0.2, slow_chance=0.2, slow_s_max=4.0)
+HANGING_DISK = WorkerKnobs(delay_s_min=2.0, delay_s_max=3.0, slow_chance=0.0)
 SLOW_NET_S = 0.4
 
 
@@ -53,6 +54,7 @@ class Faults:
         """The hosts of clients."""
         self.counts: Counter[str] = Counter()
         self._rolling: list[asyncio.Task[None]] = []
+        self._is_over = False
         kinds = self._kinds()
         if names is None:
             names = self._chance.sample(list(kinds), self._chance.randint(KINDS_MIN, KINDS_MAX))
@@ -96,6 +98,7 @@ class Faults:
 
     def stop(self) -> None:
         """All is well from now on: an operator has mended what does not mend itself."""
+        self._is_over = True
         for rolling in self._rolling:
             rolling.cancel()
         self._loop.net.heal()
@@ -133,8 +136,21 @@ class Faults:
                 machine.kill()
 
     def _lose_power(self) -> None:
+        """At once, or while the disk hangs: then much is not synced that was written."""
         if machine := self._someone():
-            machine.lose_power(self._chance.choice(list(Farewell)))
+            farewell = self._chance.choice(list(Farewell))
+            if self._chance.random() < 0.5:
+                machine.lose_power(farewell)
+                return
+            workers, life = machine.machine.workers, machine.lives
+            before, workers.knobs = workers.knobs, HANGING_DISK
+
+            def lose() -> None:
+                workers.knobs = before
+                if machine.lives == life and machine.state is not State.DOWN and not self._is_over:
+                    machine.lose_power(farewell)
+
+            self._loop.call_later(self._chance.uniform(0.3, 1.5), lose)
 
     def _die_inside(self) -> None:
         if machine := self._someone():

@@ -95,7 +95,8 @@ class BrokerMachine:
             broker = self.broker = await start_broker(
                 settings, runtime, partial(self._store.open, runtime, self.broker_id)
             )
-        except BrokerError:
+        except BrokerError as error:
+            self._loop.note(f"cannot start {self.name}: {error}")
             return
         doors = Doorways(broker)
         try:
@@ -107,7 +108,8 @@ class BrokerMachine:
             self.state = State.STOPPING
             await broker.announce_stop()
             await doors.close()
-        except (BrokerError, StartError):
+        except (BrokerError, StartError) as error:
+            self._loop.note(f"cannot join with {self.name}: {error}")
             self.state = State.STOPPING
         finally:
             await broker.stop()

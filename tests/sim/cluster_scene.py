@@ -28,7 +28,7 @@ from sim.cluster_watch import Watch, watching
 from sim.crashing import read_whole
 from sim.kafka_client import Place
 from sim.ledger import Broken, Kind, Ledger
-from sim.loop import SimLoop
+from sim.loop import Order, SimLoop
 
 BROKERS = 5
 COORDINATOR_CHANCE = 0.1
@@ -40,6 +40,8 @@ RECOVERY_S_MAX = 60.0
 STEADY_S = 1.0
 """For so long all of that has to hold: a state that is reached and lost again does not count."""
 POLL_S = 0.1
+STEPS_MAX = 100_000
+"""Several times what a run takes; a broker that spins would take forever."""
 WORKS = 30
 PAUSE_S = 0.7
 """What a client does under faults: so many pieces of work, with pauses in between."""
@@ -60,7 +62,9 @@ CLIENTS: dict[type[clients.Client], tuple[str, int, int]] = {
 class Scene:
     """One seed."""
 
-    def __init__(self, loop: SimLoop, fault_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, loop: SimLoop, fault_names: Sequence[str] | None = None, *, is_crowded: bool = False
+    ) -> None:
         self._loop = loop
         self._chance = loop.random_for("scene")
         self.machines: dict[int, BrokerMachine] = {}
@@ -70,7 +74,7 @@ class Scene:
             self.machines[number] = BrokerMachine(loop, self.store, number)
         self.ledger = Ledger()
         self.faults = Faults(loop, self.store, self.machines, fault_names)
-        self.clients = self._make_clients()
+        self.clients = self._make_clients(is_crowded)
         self.faults.clients = [one.name for one in self.clients]
         self._is_over = asyncio.Event()
 
@@ -79,12 +83,12 @@ class Scene:
             return CoordinatorStore(self._loop, self._chance)
         return ModelledStore(self._loop, self.watch.taken)
 
-    def _make_clients(self) -> list[clients.Client]:
+    def _make_clients(self, is_crowded: bool) -> list[clients.Client]:
         chance, made = self._chance, []
         bootstrap = [Address(one.name, PORT) for one in self.machines.values()]
 
         for kind, (name, least, most) in CLIENTS.items():
-            for number in range(chance.randint(least, most)):
+            for number in range(most if is_crowded else chance.randint(least, most)):
                 made.append(kind(self._loop, f"{name}-{number}", self.ledger, bootstrap))
         story = GroupStory("members", "a")
         for one in made:
@@ -96,7 +100,8 @@ class Scene:
         with watching(self.watch), defects() as found:
             await self._begin()
             works = [
-                self._loop.spawn(one.name, one.run(WORKS, PAUSE_S, self._is_over)) for one in self.clients
+                self._loop.spawn(one.name, one.run(WORKS, PAUSE_S, self._is_over), name=one.name)
+                for one in self.clients
             ]
             await self.faults.run()
             self.faults.stop()
@@ -265,11 +270,23 @@ def defects() -> Iterator[list[str]]:
         logger.propagate = propagate
 
 
-def scene_of(*fault_names: str) -> Callable[[SimLoop], Coroutine[Any, Any, Scene]]:
-    """What a simulation runs: one scene, with faults of these kinds or of a random selection."""
+def simulate(
+    seed: int,
+    *fault_names: str,
+    is_crowded: bool = False,
+    order: Order = Order.HOSTS,
+    is_traced: bool = False,
+) -> Scene:
+    """Run one seed, with faults of these kinds or of a random selection; with all clients, or a random selection."""
+    loop = SimLoop(seed, order=order, is_traced=is_traced, run_steps_max=STEPS_MAX)  # type: ignore[abstract]
+    return loop.run(scene_of(*fault_names, is_crowded=is_crowded))
+
+
+def scene_of(*fault_names: str, is_crowded: bool = False) -> Callable[[SimLoop], Coroutine[Any, Any, Scene]]:
+    """What a simulation runs."""
 
     async def play(loop: SimLoop) -> Scene:
-        scene = Scene(loop, fault_names or None)
+        scene = Scene(loop, fault_names or None, is_crowded=is_crowded)
         await scene.run()
         return scene
 

@@ -7,14 +7,14 @@ functions for one run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.machines.catalog.catalog import Catalog
-from penstock.core.machines.catalog.events import Event, ProducerIdsReserved
-from penstock.core.machines.cluster.events import BrokerSaved, PartitionSaved
+from penstock.core.machines.catalog.events import NO_OWNER, Event, ProducerIdsReserved, TopicSaved
+from penstock.core.machines.cluster.events import BrokerSaved, ClusterSaved, PartitionSaved
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.core.model import PartitionId
 from penstock.core.records.batch import decode_header
@@ -139,26 +139,33 @@ class Watch:
             self._fail(f"the entry of index {entry.index} was applied at {host.index}")
         if entry.index > self.end_index:
             self._learn(entry)
+        self._compare(host)
+
+    def recovered(self, host: CatalogHost) -> None:
+        """A broker has replayed the log to its end."""
+        if host.index > self.end_index:
+            self._adopt(_events_of(host._catalog), host.index)
+        self._compare(host)
+
+    def _learn(self, entry: Entry) -> None:
+        """Of a store that nobody looks into, the first broker that applies an entry tells what it holds."""
+        if entry.is_snapshot:
+            self._adopt(entry.events, entry.index)
+        else:
+            self.taken(entry.index - len(entry.events), entry.events)
+
+    def _adopt(self, snapshot: Sequence[Event], index: int) -> None:
+        for event in self._truth.decide_catch_up(snapshot):
+            self._truth.apply(event)
+        self.end_index = index
+        self._states[index] = _state_of(self._truth)
+
+    def _compare(self, host: CatalogHost) -> None:
         found, truth = _state_of(host._catalog), self._states.get(host.index)
         if found != truth:
             where = f"{self._loop.here().name} at index {host.index}"
             self._fail(f"{where} has another state than the metadata log:\n{found}\n{truth}")
         self.checks += 1
-
-    def recovered(self, entry: Entry) -> None:
-        """A broker has read an entry at its start; whoever appended it may have died before anybody applied it."""
-        if entry.index > self.end_index:
-            self._learn(entry)
-
-    def _learn(self, entry: Entry) -> None:
-        """Of a store that nobody looks into, the first broker that applies an entry tells what it holds."""
-        if entry.is_snapshot:
-            for event in self._truth.decide_catch_up(entry.events):
-                self._truth.apply(event)
-            self.end_index = entry.index
-            self._states[entry.index] = _state_of(self._truth)
-        else:
-            self.taken(entry.index - len(entry.events), entry.events)
 
     # -- leaders
 
@@ -236,6 +243,18 @@ def _state_of(catalog: Catalog) -> object:
     )
 
 
+def _events_of(catalog: Catalog) -> list[Event]:
+    """A snapshot of what `_state_of` compares."""
+    cluster = catalog.cluster
+    return [
+        ClusterSaved(cluster.cluster_id or "", cluster.broker_epoch),
+        *map(BrokerSaved, cluster.brokers),
+        *map(TopicSaved, catalog.topics),
+        *map(PartitionSaved, cluster.partitions()),
+        ProducerIdsReserved(catalog.producer_ids_upto, NO_OWNER),
+    ]
+
+
 @contextmanager
 def watching(watch: Watch) -> Iterator[None]:
     """Put the checks around the functions of all brokers, for as long as the run takes."""
@@ -297,9 +316,7 @@ def _around_take(watch: Watch, take: Callable[..., Any]) -> Callable[..., Any]:
 def _around_recover(watch: Watch, recover: Callable[..., Any]) -> Callable[..., Any]:
     async def checked(self: CatalogHost, seen_index: int) -> Any:
         removed = await recover(self, seen_index)
-        if self.index > watch.end_index:
-            for entry in await self._log.read(0):
-                watch.recovered(entry)
+        watch.recovered(self)
         return removed
 
     return checked

@@ -60,23 +60,23 @@ class StoreHost:
         answer(self.store.read(index))
 
     def await_growth(self, index: int, answer: Answer) -> None:
-        self._later(self._grown(index), answer)
+        self._later(partial(self._grown, index), answer)
 
     async def _grown(self, index: int) -> list[Entry]:
         await self.store.grown_beyond(index)
         return self.store.read(index)
 
     def await_sessions(self, version: int, answer: Answer) -> None:
-        self._later(self._changed(version), answer)
+        self._later(partial(self._changed, version), answer)
 
     async def _changed(self, version: int) -> tuple[int, tuple[LiveSession, ...]]:
         await self.store.sessions.changed_since(version)
         return self.store.sessions.version, self.store.sessions.live
 
-    def _later(self, work: Awaitable[Any], answer: Answer) -> None:
+    def _later(self, work: Callable[[], Awaitable[Any]], answer: Answer) -> None:
         async def reply() -> None:
             try:
-                answer(await work)
+                answer(await work())
             except BrokerError as error:
                 answer(error)
 

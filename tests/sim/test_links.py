@@ -17,6 +17,7 @@ from penstock.core.errors import BrokerError, PeerUnavailable, Throttled, TimedO
 from penstock.core.model import NewRecord, PartitionId
 from penstock.core.records.build import build_batch, open_batches
 from penstock.node.peers import link, peer_calls
+from penstock.node.peers.link_connection import LinkConnection
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.peer_calls import RemoteAppend
 from penstock.wire.kafka import ApiKey
@@ -156,14 +157,14 @@ def calls_unsent_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sends_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    flush = link.LinkConnection._flush
+    flush = LinkConnection._flush
 
     def twice(self: Any) -> None:
         if any(call.api_key == ApiKey.PRODUCE for call in self._queued):
             self._pieces *= 2
         flush(self)
 
-    monkeypatch.setattr(link.LinkConnection, "_flush", twice)
+    monkeypatch.setattr(LinkConnection, "_flush", twice)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@
         ordeal.run(plan(seed=1, kills=50), tally)  # tally: what has come out so far, by value
         ordeal.finish(tally)
 
-Victims: the driver (its Python and its JVM), one Python worker of an executor, the broker. Each kill happens at a
-point in the job: before or after the nth call of some kind that the pipeline makes, seen in the passage between the
-pipeline and the broker. Never looks into the pipeline.
+Victims: the driver (its Python and its JVM), one Python worker of an executor, a broker; several brokers take turns.
+Each kill happens at a point in the job: before or after the nth call of some kind that the pipeline makes, seen in the
+passage between the pipeline and a broker. Never looks into the pipeline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 import penstock
 from penstock.client.access import read_access
 from penstock.client.raw.cluster import Cluster, codes_in
-from penstock.testing import Broker, running_broker
+from penstock.testing import Broker, CoordinatorServer, Flag
 from penstock.wire.kafka import ApiKey, messages
 from spark.passage import Passage, Point, Trap
 from spark.processes import DAEMON, below, kill_9, ports
@@ -44,6 +44,7 @@ FEED_S = 3.0
 LATER_S_MAX = 1.0
 """About as long as a batch takes: a kill so much behind a call may hit whatever is done without one."""
 POLL_S = 0.05
+SESSION_MS = 6_000
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM that lives for a minute need not think long about its code."""
 QUIET = {"log_level": 0}
@@ -94,10 +95,13 @@ def plan(seed: int, kills: int, calls: Sequence[int] = CALLS, victims: Sequence[
 
 
 class Ordeal:
-    """A broker, the passage before it, a pipeline, and what was fed into it."""
+    """A broker or a cluster, the passage before each broker, a pipeline, and what was fed into it."""
 
-    def __init__(self, home: Path, child: Callable[[str], Sequence[str]]) -> None:
+    def __init__(self, home: Path, child: Callable[[str], Sequence[str]], nodes: int = 1) -> None:
         self.home = home
+        self.brokers: list[Broker] = []
+        self._nodes = nodes
+        self._passages: list[Passage] = []
         self.fed = 0
         self.kills: Counter[str] = Counter()
         self.restarts = 0
@@ -107,13 +111,12 @@ class Ordeal:
         self.log_path = home / "pipeline.log"
 
     def __enter__(self) -> Self:
-        self.passage = self._stack.enter_context(Passage())
-        (self.home / "broker").mkdir()
-        self.broker: Broker = self._stack.enter_context(
-            running_broker(self.home / "broker", advertised_port=self.passage.port)
-        )
-        self.passage.upstream_port = self.broker.port
-        self.bootstrap = f"127.0.0.1:{self.passage.port}"
+        try:
+            self._start_brokers()
+        except BaseException:
+            self._stack.close()
+            raise
+        self.bootstrap = ",".join(f"127.0.0.1:{passage.port}" for passage in self._passages)
         self._create(INPUT, OUTPUT)
         self._producer = Producer(
             {"bootstrap.servers": self.bootstrap, **QUIET, "linger.ms": 5, "enable.idempotence": True}
@@ -124,6 +127,27 @@ class Ordeal:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def _start_brokers(self) -> None:
+        flags: dict[str, Flag] = {}
+        if self._nodes > 1:
+            coordinator = CoordinatorServer(self.home / "coordinator", SESSION_MS)
+            coordinator.start()
+            self._stack.callback(coordinator.close)
+            flags["metadata"] = coordinator.url
+        for number in range(1, self._nodes + 1):
+            passage = self._stack.enter_context(Passage())
+            own: dict[str, Flag] = {"node_id": number, "advertised_port": passage.port}
+            broker = Broker(self.home / f"broker-{number}", {**flags, **own})
+            broker.start()
+            self._stack.callback(broker.close)
+            passage.upstream_port = broker.port
+            self._passages.append(passage)
+            self.brokers.append(broker)
+
+    def _set_trap(self, trap: Trap | None) -> None:
+        for passage in self._passages:
+            passage.trap = trap
+
     # -- the course of things
 
     def run(self, kills: Sequence[Kill], tally: Tally) -> None:
@@ -132,10 +156,10 @@ class Ordeal:
         for number, kill in enumerate(kills, 1):
             while self.kills.total() < number:
                 trap = Trap(CLIENT_ID, kill.point, partial(self._kill, kill.victim))
-                self.passage.trap = trap
+                self._set_trap(trap)
                 self.feed()
                 self._until(trap.sprung.is_set, POINT_S_MAX, f"the point of {kill} did not come", tally)
-                self.passage.trap = None
+                self._set_trap(None)
             print(f"{time.monotonic() - began_s:6.1f} s  {number:3} of {len(kills)}  {kill}", flush=True)
 
     def finish(self, tally: Tally) -> None:
@@ -165,8 +189,9 @@ class Ordeal:
 
     def _kill(self, victim: str, caller_port: int) -> None:
         if victim == "broker":
-            self.broker.kill()
-            self.broker.start()
+            broker = self.brokers[self.kills[victim] % len(self.brokers)]
+            broker.kill()
+            broker.start()
             self.kills[victim] += 1
             return
         pids = self._drivers() if victim == "driver" else self._workers(caller_port)

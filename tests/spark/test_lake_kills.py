@@ -16,6 +16,7 @@ from spark.kills import CLIENT_ID, INPUT, Kill, Ordeal, plan
 from spark.passage import Point
 
 KILLS = int(os.environ.get("SPARK_KILLS", "50"))
+NODES = int(os.environ.get("SPARK_NODES", "1"))
 SEED = int(os.environ.get("SPARK_SEED", "2"))
 CALLS = (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA)
 """All that a pipeline to a table asks of the broker."""
@@ -49,7 +50,7 @@ def lake(home: Path) -> Callable[[str], Sequence[str]]:
     return words
 
 
-def survive(home: Path, kills: Sequence[Kill]) -> str:
+def survive(home: Path, kills: Sequence[Kill], nodes: int = 1) -> str:
     table = open_table(home / "lake", "delta")
 
     def tally() -> Counter[str]:
@@ -59,7 +60,7 @@ def survive(home: Path, kills: Sequence[Kill]) -> str:
             value.decode() for value in table.between(table.spans(), ["_value"])["_value"].to_pylist()
         )
 
-    with Ordeal(home, lake(home)) as ordeal:
+    with Ordeal(home, lake(home), nodes) as ordeal:
         ordeal.run(kills, tally)
         ordeal.finish(tally)
         return ordeal.report()
@@ -78,4 +79,4 @@ def test_a_lake_survives_one_kill_of_each(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_lake_survives_many_kills(tmp_path: Path) -> None:
-    print(survive(tmp_path, plan(SEED, KILLS, CALLS)))
+    print(survive(tmp_path, plan(SEED, KILLS, CALLS), NODES))

@@ -14,6 +14,7 @@ from spark.kills import Kill, Ordeal, TopicTally, plan
 from spark.passage import Point
 
 KILLS = int(os.environ.get("SPARK_KILLS", "50"))
+NODES = int(os.environ.get("SPARK_NODES", "1"))
 SEED = int(os.environ.get("SPARK_SEED", "1"))
 
 
@@ -22,8 +23,8 @@ def copier(home: Path) -> Callable[[str], Sequence[str]]:
     return lambda bootstrap: ["-m", "spark.copying", bootstrap, str(home / "checkpoint")]
 
 
-def survive(home: Path, kills: Sequence[Kill]) -> str:
-    with Ordeal(home, copier(home)) as ordeal:
+def survive(home: Path, kills: Sequence[Kill], nodes: int = 1) -> str:
+    with Ordeal(home, copier(home), nodes) as ordeal:
         with closing(TopicTally(ordeal.bootstrap)) as tally:
             ordeal.run(kills, tally)
             ordeal.finish(tally)
@@ -40,7 +41,15 @@ def test_a_copy_survives_one_kill_of_each(tmp_path: Path) -> None:
     print(survive(tmp_path, kills))
 
 
+@pytest.mark.timeout(900)
+def test_a_copy_survives_kills_of_each_broker_of_a_cluster(tmp_path: Path) -> None:
+    """One of them leads the transaction, others the partitions."""
+    calls = (ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN)
+    kills = [Kill("broker", Point(call, 2, is_answered=False)) for call in calls]
+    print(survive(tmp_path, kills, nodes=3))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_copy_survives_many_kills(tmp_path: Path) -> None:
-    print(survive(tmp_path, plan(SEED, KILLS)))
+    print(survive(tmp_path, plan(SEED, KILLS), NODES))

@@ -120,6 +120,7 @@ async def _serve_with_metadata(settings: Settings, on_ready: Callable[[ReadyInfo
 
 async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None], stopping: asyncio.Event) -> int:
     loop = asyncio.get_running_loop()
+    settings = _with_rack(settings)
     workers = ThreadWorkers(loop, settings.flush_threads)
     files: Files = (
         MemoryFiles()
@@ -151,6 +152,15 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None], stop
         workers.close()
     logger.info("stopped cleanly" if is_clean else "stopped; the next start must recover the logs")
     return 0
+
+
+def _with_rack(settings: Settings) -> Settings:
+    """Brokers of one machine fail together, unless the settings say otherwise."""
+    if settings.metadata is None or settings.rack:
+        return settings
+    from penstock.node.cluster.rack import machine_rack
+
+    return replace(settings, rack=machine_rack())
 
 
 def _shared_log(settings: Settings, runtime: Runtime) -> OpenSharedLog | None:

@@ -92,6 +92,9 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 PRODUCER_BATCHES_REMEMBERED = 5
 """Batches remembered per producer, to recognise duplicates of batches in flight."""
 
+PRODUCERS_EXPECTED_MAX = 10_000
+"""While the disk is full, the first batch of a producer is remembered as long as a partition knows fewer producers."""
+
 PRODUCER_IDS_BLOCK = 1_000
 """Producer ids are reserved in blocks, so that allocating one does not need a flush."""
 
@@ -179,6 +182,38 @@ LINK_BYTES_IN_FLIGHT_MAX = 64 * 2**20
 
 LINK_RESPONSE_BYTES_MAX = FETCH_BYTES_MAX + 2**20
 """One response of a peer: a full Fetch and its frame."""
+
+FORWARD_MS_MAX = 10_000
+"""How long a door tries to reach the leader of a partition on another broker: longer than the default session of a
+broker that was killed, after which metadata names another leader, or none."""
+
+FORWARD_BYTES_MAX = 64 * 2**20
+"""Records at one broker that wait for leaders elsewhere or for their acknowledgement; further ones are throttled."""
+
+FORWARD_PARTITION_BYTES_MAX = 4 * 2**20
+"""The same for one partition; beyond it the connections that publish to it are held."""
+
+FORWARDED_READ_BYTES_MAX = 2**20
+"""One read from another broker: as much of a page as one round trip brings."""
+
+FORWARDED_READS_MAX = 32
+"""Reads from one other broker in flight; further ones wait. Bounds the memory of their responses."""
+
+READ_AHEAD_PARTITIONS_MAX = 16
+"""Partitions on other brokers whose records one client's stream holds in memory, unsent."""
+
+WATCHED_PARTITIONS_MAX = 1_000
+"""Partitions of one long poll that waits at another broker for all readers here."""
+
+WATCHES_MAX = 4
+"""Long polls of one isolation level at one other broker: what comes while all of them wait joins the next one."""
+
+PEER_QUERY_PARTITIONS_MAX = 1_000
+"""Partitions in one question about offsets and sizes to another broker."""
+
+PEER_QUERY_MS_MAX = 3_000
+"""Time limit of questions to other brokers; whoever has not answered by then is missing from the answer, which says
+so."""
 
 METADATA_APPEND_BYTES_MAX = 16 << 20
 """The events of one append to a shared metadata log: tens of thousands of topics."""

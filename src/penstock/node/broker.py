@@ -104,6 +104,7 @@ class Broker:
         self.partitions = self._table.all
         self.partitions_of = self._table.of_topic
         self.find_held = self._table.find_held
+        self.find_led = self._table.find_led
         self.leader_of = self._table.leader_of
         self._janitor = Janitor(runtime, settings, self.partitions, self, recovery_points)
         self.links: PeerLinks | None = None
@@ -187,9 +188,9 @@ class Broker:
         remembers them. An address of gossip asks for it."""
         self.listeners = {name: one for name, one in listeners.items() if name != GOSSIP_LISTENER}
         if self.membership is not None and self.controller is not None and self.replication is not None:
-            from penstock.node.cluster_parts import bind_gossip
+            from penstock.node.cluster_parts import open_gossip
 
-            self._gossip = await bind_gossip(self, listeners)
+            self._gossip = await open_gossip(self, listeners)
             own = {} if self._gossip is None else {GOSSIP_LISTENER: self._gossip.address}
             await self.membership.join({**self.listeners, **own})
             self.controller.start()

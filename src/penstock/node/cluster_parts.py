@@ -5,7 +5,7 @@ without them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.core.gossip.peer import CONTROLLER
 from penstock.core.limits import LINK_KEY_BYTES
@@ -15,7 +15,7 @@ from penstock.core.model import Address
 from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.core.version import __version__
 from penstock.node.checkpoint import Identity, Registration, save_registration
-from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.catalog_host import CatalogHost, Decide
 from penstock.node.cluster.cluster_settings import ClusterSettings
 from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership, MemberProfile
@@ -24,12 +24,11 @@ from penstock.node.coordinators.transaction_links import TransactionLinks
 from penstock.node.peers.gossip_member import GossipMember
 from penstock.node.peers.link_opening import LinkPeer
 from penstock.node.peers.links import PeerLinks
+from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
 from penstock.node.replicas.replication import Replication
 from penstock.node.runtime.runtime import Runtime
-
-if TYPE_CHECKING:
-    from penstock.node.broker import Broker
+from penstock.node.settings import Settings
 
 INCARNATION_BYTES = 16
 
@@ -89,8 +88,21 @@ def make_member(
     return membership, Controller(shared, host, catalog, identity.node_id)
 
 
+class ReplicaHost(Protocol):
+    """The broker whose partitions are replicated."""
+
+    settings: Settings
+    runtime: Runtime
+    identity: Identity
+    catalog: Catalog
+    links: PeerLinks | None
+    membership: ClusterMembership | None
+
+    async def change(self, decide: Decide) -> None: ...
+
+
 def make_replication(
-    broker: Broker, table: PartitionTable, save_points: Callable[[], Awaitable[None]]
+    broker: ReplicaHost, table: PartitionTable, save_points: Callable[[], Awaitable[None]]
 ) -> Replication:
     """The replicas that a broker copies from others and they from it."""
     membership, links, node_id = broker.membership, broker.links, broker.identity.node_id
@@ -107,7 +119,24 @@ def make_replication(
     )
 
 
-async def bind_gossip(broker: Broker, listeners: Mapping[str, Address]) -> GossipMember | None:
+class GossipSubject(Protocol):
+    """The broker that gossip speaks of."""
+
+    settings: Settings
+    runtime: Runtime
+    identity: Identity
+    catalog: Catalog
+    listeners: Mapping[str, Address]
+    partitions: Callable[[], list[Partition]]
+
+    @property
+    def is_controller(self) -> bool: ...
+
+    @property
+    def metadata_epoch(self) -> int: ...
+
+
+async def open_gossip(broker: GossipSubject, listeners: Mapping[str, Address]) -> GossipMember | None:
     """The gossip of a broker, with its port bound: it tells the addresses of the doors, and the load. None if gossip
     is off or not possible."""
     advertised = listeners.get(GOSSIP_LISTENER)

@@ -31,6 +31,8 @@ class ChildServer(ABC):
         self.data_dir = home / "data"
         self.log_path = home / f"{self.noun}.log"
         self.ready_path = home / "ready.json"
+        self.wrapper: tuple[str, ...] = ()
+        """A command that runs this one as the same process, such as `nsenter --net=FILE`."""
         self._process: subprocess.Popen[bytes] | None = None
         self._ran_before = False
 
@@ -80,7 +82,11 @@ class ChildServer(ABC):
         environment = {**os.environ, "PYTHONPATH": path}
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                [*self.wrapper, *self._command_line()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
             )
 
     def kill(self) -> None:

@@ -28,9 +28,10 @@ class CoordinatorServer(ChildServer):
 
     noun = "coordinator"
 
-    def __init__(self, home: Path, session_ms: int) -> None:
+    def __init__(self, home: Path, session_ms: int, host: str = "127.0.0.1") -> None:
         super().__init__(home)
         self._session_ms = session_ms
+        self._host = host
         self._port = 0
         self._secret_file = ""
 
@@ -38,12 +39,12 @@ class CoordinatorServer(ChildServer):
     def url(self) -> str:
         """The setting `metadata` of its brokers."""
         assert self._port, "the coordinator was not started yet"
-        return f"coordinator://127.0.0.1:{self._port}?secret={quote(self._secret_file)}"
+        return f"coordinator://{self._host}:{self._port}?secret={quote(self._secret_file)}"
 
     def _command_line(self) -> list[str]:
         return [
             *(sys.executable, "-m", "penstock.apps.coordinator"),
-            *("--data-dir", str(self.data_dir), "--port", str(self._port)),
+            *("--data-dir", str(self.data_dir), "--host", self._host, "--port", str(self._port)),
             *("--session-ttl-ms", str(self._session_ms), "--ready-file", str(self.ready_path)),
         ]
 
@@ -53,7 +54,7 @@ class CoordinatorServer(ChildServer):
 
 
 class Cluster:
-    """A coordinator and its brokers. Node ids count from 1."""
+    """A coordinator and its brokers. Node ids count from 1. With the flag `metadata`, an existing store is used instead."""
 
     def __init__(self, home: Path, brokers: int, flags: dict[str, Flag]) -> None:
         self.home = home
@@ -75,7 +76,8 @@ class Cluster:
 
     def start(self) -> None:
         """Start every process and wait until all are ready. Raises BrokerDied."""
-        self.coordinator.start()
+        if "metadata" not in self._flags:
+            self.coordinator.start()
         self.brokers = [self._broker(number) for number in range(1, self._count + 1)]
         _each(self.brokers, Broker.start)
 
@@ -94,7 +96,9 @@ class Cluster:
             self.coordinator.close()
 
     def _broker(self, node_id: int) -> Broker:
-        own: dict[str, Flag] = {"node_id": node_id, "metadata": self.coordinator.url}
+        own: dict[str, Flag] = {"node_id": node_id}
+        if "metadata" not in self._flags:
+            own["metadata"] = self.coordinator.url
         return Broker(self.home / f"broker-{node_id}", {**self._flags, **own})
 
 

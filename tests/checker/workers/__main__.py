@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checker.history import topic_of
+from checker.workers.diary import Diary
 from checker.workers.generator import Generator
 from checker.workers.stack import Place, Stack
-from checker.workers.worker import Diary, Worker
+from checker.workers.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Config:
     transactional: bool = False
     subscribes: bool = False
     crash_share: float = 0.0
+    queue_doors: list[str] = field(default_factory=list)
+    """Addresses of the queue door at each broker; the members of subscriptions use nothing else."""
     targets: dict[str, int] = field(default_factory=dict)
     final_s_max: float = 0.0
 
@@ -42,6 +46,8 @@ PROCESSES_PER_WORKER = 100_000
 VALUES_PER_WORKER = 10_000_000
 CAUGHT_UP, NOT_CAUGHT_UP = 0, 4
 GROUP = "checker"
+QUEUE = "queue"
+"""The stack that takes messages from subscriptions."""
 
 
 def stack_class(name: str) -> Callable[[Place], Stack]:
@@ -76,7 +82,28 @@ def is_stopped() -> bool:
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
+def work_on_queue(config: Config) -> int:
+    from checker.workers.queue import QueueWorker, subscription_of
+
+    subscriptions = sorted({subscription_of(topic_of(key)[0]) for key in config.keys})
+    worker = QueueWorker(
+        config.queue_doors,
+        subscriptions,
+        Diary(Path(config.diary)),
+        config.serial * PROCESSES_PER_WORKER,
+        random.Random(config.seed * 1_000_003 + config.serial),
+        f"checker-{config.serial}",
+    )
+    if not config.targets:
+        worker.run(is_stopped)
+        return CAUGHT_UP
+    deadline_s = time.monotonic() + config.final_s_max
+    return CAUGHT_UP if worker.drain(lambda: time.monotonic() > deadline_s) else NOT_CAUGHT_UP
+
+
 def work(config: Config) -> int:
+    if config.stack == QUEUE:
+        return work_on_queue(config)
     make = stack_class(config.stack)
     place = place_of(config)
     worker = Worker(

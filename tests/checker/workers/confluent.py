@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from confluent_kafka import (
 from checker.history import key_of, topic_of
 from checker.workers.stack import (
     CALL_S_MAX,
+    CLOSE_S_MAX,
     HEARTBEAT_MS,
     POLL_MS,
     POLL_RECORDS_MAX,
@@ -30,6 +32,7 @@ from checker.workers.stack import (
     Place,
     Polled,
     Unknown,
+    bounded,
 )
 
 LOST_MEMBERSHIP = frozenset(
@@ -119,9 +122,11 @@ class ConfluentStack:
     def close(self) -> None:
         if self._producer is not None:
             self._producer.purge()
-            self._producer.poll(0)
+            with contextlib.suppress(KafkaException):  # a fatal error, which is why it is closed
+                self._producer.poll(0)
         if self._consumer is not None:
-            self._consumer.close()
+            with contextlib.suppress(KafkaException):
+                self._consumer.close()
         self._producer = self._consumer = None
 
     def send(self, records: list[tuple[int, int]]) -> list[int | None]:
@@ -213,8 +218,11 @@ class ConfluentStack:
 
     def add_offsets(self, positions: dict[int, int]) -> None:
         places = [_place(key, offset) for key, offset in sorted(positions.items())]
-        member = self._sure_consumer().consumer_group_metadata()
-        _guard(self._sure_producer().send_offsets_to_transaction, places, member, CALL_S_MAX)
+        member, producer = self._sure_consumer().consumer_group_metadata(), self._sure_producer()
+        # librdkafka does not look at the time limit while it waits for the group's coordinator, and never asks again
+        # who that is if its broker has left the metadata for a while.
+        send = producer.send_offsets_to_transaction
+        _guard(bounded, lambda: send(places, member, CALL_S_MAX), CALL_S_MAX + CLOSE_S_MAX)
 
     def commit_transaction(self) -> None:
         try:

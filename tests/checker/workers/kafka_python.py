@@ -27,6 +27,7 @@ from checker.workers.stack import (
     Place,
     Polled,
     Unknown,
+    bounded,
 )
 
 FATAL = (
@@ -51,25 +52,6 @@ def _place(key: int) -> TopicPartition:
 
 def _offsets(positions: dict[int, int]) -> dict[TopicPartition, OffsetAndMetadata]:
     return {_place(key): OffsetAndMetadata(offset, "", -1) for key, offset in sorted(positions.items())}
-
-
-def _bounded(call: Callable[[], Any], s_max: float = CALL_S_MAX) -> None:
-    """Run a call that may block for ever; the thread is left behind if it does."""
-    trouble: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001 - raised again below, in the worker's own thread
-            trouble.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(s_max)
-    if thread.is_alive():
-        raise Unknown("no answer in time", is_fatal=True)
-    if trouble:
-        raise trouble[0]
 
 
 def _guard(call: Callable[..., Any], *values: Any, **named: Any) -> Any:
@@ -138,7 +120,7 @@ class KafkaPythonStack:
             max_poll_interval_ms=SESSION_MS_MAX,
         )
         if self._place.transactional_id:
-            _bounded(self._producer.init_transactions)
+            bounded(self._producer.init_transactions)
 
     def close(self) -> None:
         """Whatever a client says in farewell is not waited for beyond a moment."""
@@ -204,18 +186,18 @@ class KafkaPythonStack:
 
     def add_offsets(self, positions: dict[int, int]) -> None:
         producer, member = self._sure_producer(), self._sure_consumer().group_metadata()
-        _guard(_bounded, lambda: producer.send_offsets_to_transaction(_offsets(positions), member))
+        _guard(bounded, lambda: producer.send_offsets_to_transaction(_offsets(positions), member))
 
     def commit_transaction(self) -> None:
         producer = self._sure_producer()
         try:
-            _guard(_bounded, producer.commit_transaction)
+            _guard(bounded, producer.commit_transaction)
         except (Unknown, NotDone) as error:
             raise Unknown(str(error), is_fatal=True) from None
 
     def abort_transaction(self) -> None:
         producer = self._sure_producer()
-        _guard(_bounded, producer.abort_transaction)
+        _guard(bounded, producer.abort_transaction)
 
     def _sure_producer(self) -> KafkaProducer:
         assert self._producer is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from checker.history import PARTITIONS_PER_TOPIC, Pair
 
@@ -84,6 +86,25 @@ class Stack(Protocol):
     def commit_transaction(self) -> None: ...
 
     def abort_transaction(self) -> None: ...
+
+
+def bounded(call: Callable[[], Any], s_max: float = CALL_S_MAX) -> None:
+    """Run a call that may block for ever; the thread is left behind if it does, and the client is not to be used."""
+    trouble: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - raised again below, in the worker's own thread
+            trouble.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(s_max)
+    if thread.is_alive():
+        raise Unknown("no answer in time", is_fatal=True)
+    if trouble:
+        raise trouble[0]
 
 
 def keys_of_topics(topics: list[str]) -> list[int]:

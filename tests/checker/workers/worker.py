@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from checker.history import (
@@ -16,7 +15,9 @@ from checker.history import (
     CRASH,
     FAIL,
     INFO,
+    INTENT,
     INVOKE,
+    NEMESIS,
     OK,
     POLL,
     SEND,
@@ -25,6 +26,7 @@ from checker.history import (
     Event,
     topic_of,
 )
+from checker.workers.diary import Diary
 from checker.workers.generator import Generator, Step
 from checker.workers.stack import NotDone, Polled, Stack, Unknown
 
@@ -32,16 +34,6 @@ FINAL_QUIET_S = 5.0
 """Without a record for this long, the final reader tears its client down and starts from the beginning."""
 PAUSE_S = 0.05
 """Between something that did not end well and the next try."""
-
-
-class Diary:
-    """The file that a worker writes: one line per event, each handed to the system at once."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8", buffering=1)
-
-    def write(self, event: Event) -> None:
-        self._file.write(event.encode() + "\n")
 
 
 class Worker:
@@ -186,7 +178,7 @@ class Worker:
         elif step.f == POLL:
             self._poll(stack, done, first, generator)
             if self._grouped and first and self._reads:
-                stack.commit({key: self._positions[key] for key in first})
+                stack.commit(self._intended(first))
         else:
             assert generator is not None
             self._transact(stack, step, generator, done, first)
@@ -238,10 +230,17 @@ class Worker:
             if generator.wants_abort():
                 raise NotDone("aborted on purpose")
             if first:
-                stack.add_offsets({key: self._positions[key] for key in first})
+                stack.add_offsets(self._intended(first))
         except (Unknown, NotDone) as trouble:
             self._abort(stack, trouble)
         stack.commit_transaction()
+
+    def _intended(self, first: dict[int, int]) -> dict[int, int]:
+        """The positions to commit, noted before anything is asked: also of a worker that is killed it is known."""
+        positions = {key: self._positions[key] for key in first}
+        spans = {key: [first[key], position] for key, position in positions.items()}
+        self._diary.write(Event(NEMESIS, time.monotonic_ns(), INFO, INTENT, [self._process, spans]))
+        return positions
 
     def _abort(self, stack: Stack, trouble: Unknown | NotDone) -> None:
         """An abort that succeeds makes the transaction certainly not done; one that does not leaves it open."""

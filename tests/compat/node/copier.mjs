@@ -11,7 +11,7 @@ const { Kafka, logLevel } = require('kafkajs')
 
 const kafka = new Kafka({
   clientId: 'compat-copier',
-  brokers: [bootstrap],
+  brokers: bootstrap.split(','),
   logLevel: logLevel.NOTHING,
   requestTimeout: 5000,
   retry: { retries: 20, initialRetryTime: 50, maxRetryTime: 300 },

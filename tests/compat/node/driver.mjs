@@ -19,13 +19,13 @@ const FETCH_BYTES_MAX = 8 * 1024 * 1024
 const TIMES = { earliest: -2, latest: -1 }
 const retry = { retries: 3, initialRetryTime: 100, maxRetryTime: 500 }
 
-const kafka = new Kafka({ clientId: 'compat-kafkajs', brokers: [bootstrap], logLevel: logLevel.NOTHING, retry })
+const kafka = new Kafka({ clientId: 'compat-kafkajs', brokers: bootstrap.split(','), logLevel: logLevel.NOTHING, retry })
 const admin = kafka.admin()
 const producers = new Map()
 const cluster = new Cluster({
   logger: createLogger({ level: logLevel.NOTHING, logCreator: consoleLogger }),
   socketFactory: socketFactory(),
-  brokers: [bootstrap],
+  brokers: bootstrap.split(','),
   clientId: 'compat-kafkajs',
   connectionTimeout: 5000,
   requestTimeout: WAIT_MS + FETCH_WAIT_MS,

@@ -10,7 +10,7 @@ const { Kafka, logLevel } = require('kafkajs')
 const say = fact => process.stdout.write(JSON.stringify(fact) + '\n')
 const kafka = new Kafka({
   clientId: 'compat-member',
-  brokers: [bootstrap],
+  brokers: bootstrap.split(','),
   logLevel: logLevel.NOTHING,
   retry: { retries: 50, initialRetryTime: 100, maxRetryTime: 500 },
 })

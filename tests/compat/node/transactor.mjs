@@ -8,7 +8,7 @@ const options = JSON.parse(text)
 const require = createRequire(path.join(installDir, 'package.json'))
 const { Kafka, logLevel } = require('kafkajs')
 
-const kafka = new Kafka({ clientId: 'compat-transactor', brokers: [bootstrap], logLevel: logLevel.NOTHING })
+const kafka = new Kafka({ clientId: 'compat-transactor', brokers: bootstrap.split(','), logLevel: logLevel.NOTHING })
 let producer
 let transaction
 

@@ -42,7 +42,11 @@ class Caller(ABC):
     """How this door says what every door must be able to say; the last words of a connection too."""
 
     def __init__(self, broker: Broker) -> None:
-        self._socket = socket.create_connection((broker.host, self.port_of(broker)), timeout=ANSWER_S_MAX)
+        self.connect(broker.host, self.port_of(broker))
+
+    def connect(self, host: str, port: int) -> None:
+        """Open the connection that everything goes over from now on."""
+        self._socket = socket.create_connection((host, port), timeout=ANSWER_S_MAX)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._came = bytearray()
 

@@ -1,4 +1,7 @@
-"""The Kafka door, by the codec of kafka-python. Kafka has no last words: it hangs up."""
+"""The Kafka door, by the codec of kafka-python. Kafka has no last words: it hangs up.
+
+With a cluster it goes to the leader of the topic, as every client does.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import Any, ClassVar
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.producer import ProduceRequest
 
-from compat.raw import batch, batches, built, fetch_fields, produce_fields
+from compat.raw import RawConnection, batch, batches, built, fetch_fields, produce_fields
+from compat.routes import leader_of
 from compat.vocabulary import Sent, error_name
 from contract.callers.caller import Caller, Kept, Message, Refused
 from penstock.testing import Broker
@@ -27,11 +31,17 @@ class KafkaCaller(Caller):
         "malformed": "",
     }
 
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self._bootstrap = broker.bootstrap
+        self._at = f"{broker.host}:{broker.port}"
+
     @classmethod
     def port_of(cls, broker: Broker) -> int:
         return broker.port
 
     def publish(self, topic: str, message: Message) -> int:
+        self._go(topic)
         records = batch(Sent(message.value, message.key, message.headers))
         answer = self._ask(ProduceRequest, PRODUCE_VERSION, produce_fields(topic, records, -1, 0))
         placed = answer.responses[0].partition_responses[0]
@@ -39,6 +49,7 @@ class KafkaCaller(Caller):
         return int(placed.base_offset)
 
     def read(self, topic: str, offset: int) -> Kept:
+        self._go(topic)
         answer = self._ask(FetchRequest, FETCH_VERSION, fetch_fields([(topic, 0, offset)]))
         found = answer.responses[0].partitions[0]
         _check(found.error_code)
@@ -48,6 +59,7 @@ class KafkaCaller(Caller):
         return Kept(record.offset, Message(record.value, record.key, headers))
 
     def request(self, topic: str) -> bytes:
+        self._go(topic)
         return self._encoded(FetchRequest, FETCH_VERSION, fetch_fields([(topic, 0, 0)]))[0]
 
     def half(self, topic: str) -> bytes:
@@ -61,6 +73,18 @@ class KafkaCaller(Caller):
 
     def last_word(self, said: bytes) -> str:
         return said.decode()
+
+    def _go(self, topic: str) -> None:
+        """Be connected to the leader of partition 0."""
+        if "," not in self._bootstrap:
+            return
+        with RawConnection(self._bootstrap) as guide:
+            leader = leader_of(guide.call, {"name": topic}, 0) or self._at
+        if leader != self._at:
+            self._at = leader
+            self.close()
+            host, _, port = leader.rpartition(":")
+            self.connect(host, int(port))
 
     def _ask(self, kind: Any, version: int, fields: dict[str, Any]) -> Any:
         data, decoder = self._encoded(kind, version, fields)

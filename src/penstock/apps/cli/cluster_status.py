@@ -11,7 +11,7 @@ import click
 
 from penstock.apps.cli.options import bootstrap_option, output_option, watch_option
 from penstock.apps.cli.terminal import counted, escape_lines, say
-from penstock.apps.cli.watch import watch
+from penstock.apps.cli.watch import show_repeatedly
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -78,7 +78,7 @@ def present(
         except click.ClickException as error:  # people watch because brokers fail
             return View({"error": error.message}, [error.message])
 
-    watch(fetch, lambda view: view.show(output), View.render, output)
+    show_repeatedly(fetch, lambda view: view.show(output), View.render, output)
 
 
 def view_of(found: Found, lines: list[str], columns: Sequence[str], rows: list[tuple[object, ...]]) -> View:
@@ -224,8 +224,8 @@ def _read_ring(source: ClusterSource) -> View:
     found = source.ring()
     content = found.content
     lines = [
-        f"{content['vnodes']} points per broker; a broker leads at most {content['leaders_max']:,} partitions and holds"
-        f" at most {content['replicas_max']:,} replicas before the next one on the ring is taken."
+        f"{content['vnodes']} points per broker; a broker leads at most {counted(content['leaders_max'], 'partition')}"
+        f" and holds at most {counted(content['replicas_max'], 'replica')} before the next one on the ring is taken."
     ]
     rows: list[tuple[object, ...]] = [
         (

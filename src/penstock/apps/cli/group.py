@@ -12,7 +12,7 @@ import click
 from penstock.apps.cli.options import bootstrap_option, output_option, watch_option
 from penstock.apps.cli.positions import GRAMMAR, parse_start
 from penstock.apps.cli.terminal import counted, say
-from penstock.apps.cli.watch import watch
+from penstock.apps.cli.watch import show_repeatedly
 from penstock.core.printable import escape
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def lag(name: str, is_watched: bool, bootstrap: str, output: str) -> None:
         _show_lag(name, *found, output)
 
     if is_watched:
-        watch(fetch, show, lambda found: _lag_table(name, *found), output)
+        show_repeatedly(fetch, show, lambda found: _lag_table(name, *found), output)
     else:
         show(fetch())
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 WATCH_SECONDS = 2.0
 
 
-def watch(
+def show_repeatedly(
     fetch: Callable[[], T], show: Callable[[T], None], render: Callable[[T], RenderableType], output: str
 ) -> None:
     """Fetch and show every two seconds until Ctrl-C. A table on a terminal is drawn by `render` in place of the last

@@ -30,7 +30,8 @@ from penstock.client.raw.cluster import (
 from penstock.client.raw.connection import BrokerConnection
 from penstock.client.raw.offsets import EARLIEST, READ_COMMITTED, list_offsets
 from penstock.core.errors import BrokerError
-from penstock.core.records.columns import AbortedProducer, ColumnLoops, WantedRows, decode_columns
+from penstock.core.records.columns import ColumnLoops, WantedRows, decode_columns
+from penstock.core.records.visibility import AbortedProducer
 from penstock.wire.kafka import ApiKey, ErrorCode, error_name, messages
 
 FETCH_VERSION_MAX = 12

@@ -15,7 +15,7 @@ from penstock.core.errors import (
     StaleProducer,
     TornSegment,
 )
-from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED
+from penstock.core.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCERS_EXPECTED_MAX
 from penstock.core.log import checksummed_file
 from penstock.core.log.transactions import PartitionTransactions
 from penstock.core.model import NO_EPOCH
@@ -26,8 +26,6 @@ from penstock.core.records.control import read_marker
 SNAPSHOT_SUFFIX = ".snapshot"
 SNAPSHOTS_RETAINED = 2
 _SEQUENCES = 2**31
-REFUSED_MAX = 10_000
-"""Unknown producers whose refused batches are remembered."""
 
 
 class WrittenBatch(NamedTuple):
@@ -58,8 +56,7 @@ class Producers:
     """All producers of one partition. Snapshots include the state of its transactions."""
 
     __slots__ = (
-        "_by_id", "_directory", "_files", "_has_changed", "_refused", "_transactions", "has_dropped",
-        "snapshot_offset",
+        "_by_id", "_directory", "_files", "_has_changed", "_transactions", "has_dropped", "snapshot_offset",
     )  # fmt: skip
 
     def __init__(self, files: Files, directory: str, transactions: PartitionTransactions) -> None:
@@ -68,8 +65,6 @@ class Producers:
         self._transactions = transactions
         self._by_id: dict[int, Producer] = {}
         self._has_changed = True
-        self._refused: dict[int, tuple[int, int]] = {}
-        """Unknown producer → epoch and sequence of its first batch that was refused, see `note_refused`."""
         self.has_dropped = False
         """Whether snapshots were removed because they do not match the log; they must not reappear after a crash."""
         self.snapshot_offset = -1
@@ -90,8 +85,6 @@ class Producers:
         """None if the batch is next in sequence, the original batch if it is a duplicate; otherwise raises."""
         known = self._by_id.get(header.producer_id)
         if known is None:
-            if self._refused:
-                self._check_refused(header)
             return None
         if header.producer_epoch < known.epoch:
             raise StaleProducer(
@@ -120,28 +113,13 @@ class Producers:
             )
         return None
 
-    def note_refused(self, header: BatchHeader) -> None:
-        """A batch was refused that the same leader may accept later. Of an unknown producer any sequence would be
-        accepted, so that a batch sent right after this one would take its place for good."""
-        if 0 <= header.producer_id not in self._by_id and len(self._refused) < REFUSED_MAX:
-            self._refused.setdefault(header.producer_id, (header.producer_epoch, header.base_sequence))
-
-    @property
-    def has_refused(self) -> bool:
-        return bool(self._refused)
-
-    def forget_refused(self) -> None:
-        """Whoever was refused has sent its batch again by now, or given up."""
-        self._refused.clear()
-
-    def _check_refused(self, header: BatchHeader) -> None:
-        epoch, sequence = self._refused.get(header.producer_id, (NO_EPOCH, 0))
-        if epoch == header.producer_epoch and sequence != header.base_sequence:
-            raise OutOfOrder(
-                f"producer {header.producer_id}: the batch with sequence {sequence} was refused before, it comes"
-                f" first, not {header.base_sequence}"
-            )
-        self._refused.pop(header.producer_id, None)
+    def expect(self, header: BatchHeader, now_ms: int) -> None:
+        """The first batch of a producer could not be written, for lack of space. It will be repeated; the batches that
+        the producer sent behind it must not take its place."""
+        is_first = header.producer_id not in self._by_id and header.base_sequence == 0
+        if is_first and len(self._by_id) < PRODUCERS_EXPECTED_MAX:
+            self._by_id[header.producer_id] = Producer(header.producer_epoch, [], now_ms)
+            self._has_changed = True
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, is_bumped: bool) -> bool:
         """Whether a marker ends or fences anything here. Raises if it is outdated.

@@ -18,7 +18,7 @@ from penstock.core.errors import BrokerError, CorruptBatch
 from penstock.core.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
 from penstock.core.records.batch import ATTRIBUTES_AT, BatchHeader, Buffer, decode_header, size_at
 from penstock.core.records.compression import decompress
-from penstock.core.records.control import read_marker
+from penstock.core.records.visibility import AbortedProducer, VisibleBatches
 
 PAYLOAD_BYTES_MAX = 32 << 20
 """The size from which rows form an Arrow batch, whose positions are 32-bit."""
@@ -53,13 +53,6 @@ class ColumnLoops(Protocol):
     def walk_headers(self, data: bytes, starts: Any, ends: Any) -> tuple[Any, Any]: ...
 
     def gather(self, data: bytes, starts: Any, lengths: Any) -> Any: ...
-
-
-class AbortedProducer(NamedTuple):
-    """An aborted transaction: its producer, and its first offset in this partition."""
-
-    producer_id: int
-    first_offset: int
 
 
 class WantedRows(NamedTuple):
@@ -114,25 +107,17 @@ def decode_columns(
 def _visible(content: Buffer, aborted: Sequence[AbortedProducer]) -> Iterator[Piece]:
     """All complete batches in order, verified. Invisible ones begin at -1: only their offsets matter."""
     view = memoryview(content)
-    later = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
-    doomed: set[int] = set()
+    visible = VisibleBatches(aborted)
     position = 0
     while len(view) - position > _LENGTH_END and len(view) - position >= size_at(view, position):
         header = decode_header(view, position)
         body = bytes(view[position + ATTRIBUTES_AT : position + header.size])
         if crc32c(body) != header.crc:
             raise _damaged(header, "checksum mismatch")
-        while later and later[-1].first_offset <= header.last_offset:
-            doomed.add(later.pop().producer_id)
-        if header.is_control:
-            marker = read_marker(view[position : position + header.size], header)
-            if marker is not None and not marker.is_commit:
-                doomed.discard(header.producer_id)
-            yield Piece(b"", -1, header)
-        elif header.is_transactional and header.producer_id in doomed:
-            yield Piece(b"", -1, header)
-        else:
+        if visible.shows(view[position : position + header.size], header):
             yield _piece(body, header)
+        else:
+            yield Piece(b"", -1, header)
         position += header.size
 
 

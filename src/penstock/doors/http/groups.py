@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
+from penstock.doors.http.errors import refusal
 from penstock.doors.http.exchange import Exchange
 from penstock.node.runtime.slices import CHUNK, Sliced
 from penstock.node.waist.group_descriptions import MemberOutline
-from penstock.node.waist.groups import Lag
+from penstock.node.waist.groups import Lag, ListedGroup
 from penstock.node.waist.waist import Waist
 from penstock.wire.http.response import Response, json_rows
 
@@ -20,11 +21,19 @@ class HttpGroupHandlers:
         self._slices = waist.slices
         self._verbs = waist.groups
 
-    def all(self, exchange: Exchange) -> Sliced[Response]:
+    def all(self, exchange: Exchange) -> Sliced[Response] | Coroutine[Any, Any, Response]:
         """GET /api/v1/groups"""
+        return self._list_here(exchange) if self._verbs.are_here else self._list_everywhere(exchange)
+
+    def _list_here(self, exchange: Exchange) -> Sliced[Response]:
         listed = yield from self._verbs.all(exchange.session)
-        rows = ({"group": one.group_id, "kind": one.kind, "state": one.state_name} for one in listed)
-        return (yield from json_rows({}, "groups", rows))
+        return (yield from json_rows({}, "groups", map(_line, listed)))
+
+    async def _list_everywhere(self, exchange: Exchange) -> Response:
+        listing = await self._verbs.everywhere(exchange.session)
+        missing = [refusal(error) for error in listing.silent]
+        head = {"partial": True, "errors": missing} if missing else {}
+        return await self._slices.run(json_rows(head, "groups", map(_line, listing.groups)))
 
     async def describe(self, exchange: Exchange) -> Response:
         """GET /api/v1/groups/{group}"""
@@ -45,8 +54,14 @@ def _lag(group_id: str, found: Iterator[Lag]) -> Sliced[Response]:
         rows.append(row)
         if len(rows) % CHUNK == 0:
             yield CHUNK // 4
-    head = {"group": group_id, "lag": sum(row.records for row in rows)}
+    head: dict[str, Any] = {"group": group_id, "lag": sum(row.records for row in rows)}
+    if any(row.error is not None for row in rows):
+        head["partial"] = True
     return (yield from json_rows(head, "partitions", map(_row, rows)))
+
+
+def _line(group: ListedGroup) -> dict[str, Any]:
+    return {"group": group.group_id, "kind": group.kind, "state": group.state_name}
 
 
 def _member(member: MemberOutline) -> dict[str, Any]:
@@ -63,10 +78,12 @@ def _member(member: MemberOutline) -> dict[str, Any]:
 
 
 def _row(lag: Lag) -> dict[str, Any]:
-    return {
+    """Without end offset and lag if the broker that leads the partition did not tell."""
+    row = {
         "topic": lag.place.topic,
         "partition": lag.place.partition,
         "committed_offset": lag.committed_offset,
-        "end_offset": lag.end_offset,
-        "lag": lag.records,
     }
+    if lag.error is not None:
+        return {**row, "end_offset": None, "lag": None, "error": refusal(lag.error)}
+    return {**row, "end_offset": lag.end_offset, "lag": lag.records}

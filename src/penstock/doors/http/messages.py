@@ -5,13 +5,12 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic, message_of
+from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.core.model import Isolation, Record
-from penstock.doors.http.errors import advice_of, problem_of
+from penstock.doors.http.errors import problem_of, refusal
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Choice, Field, Number, Offset
-from penstock.node.runtime.meters import count_error
 from penstock.node.runtime.slices import Sliced
 from penstock.node.waist.pages import Page, Pages
 from penstock.node.waist.positions import Edge
@@ -141,16 +140,22 @@ class MessageHandlers:
         topic, index = exchange.parts["topic"], read_partition(exchange.parts["partition"])
         isolation = ISOLATIONS[query["isolation"]]
         session, offset = exchange.session, query["offset"]
+
+        def begin(start: int | BrokerError) -> None:
+            if isinstance(start, BrokerError):
+                exchange.refuse(start)
+            else:
+                self._read_page(exchange, Wanted(topic, index, start, isolation=isolation))
+
         if offset in EDGES:
-            offset = self._reader.start(session, topic, index, EDGES[offset], isolation)
-        wanted = Wanted(
-            topic,
-            index,
-            offset,
-            records_max=query["max"],
-            bytes_max=query["max_bytes"],
-            wait_ms=query["wait_ms"],
-            isolation=isolation,
+            self._reader.start(session, topic, index, EDGES[offset], isolation, begin)
+        else:
+            begin(offset)
+
+    def _read_page(self, exchange: Exchange, start: Wanted) -> None:
+        query, topic, index = exchange.query, start.topic, start.partition
+        wanted = start._replace(
+            records_max=query["max"], bytes_max=query["max_bytes"], wait_ms=query["wait_ms"]
         )
         show = Show(query["values"])
 
@@ -170,7 +175,7 @@ class MessageHandlers:
             pieces = list_between(json_bytes, before, "messages", outcome.pieces, after)
             exchange.reply(Response(HTTPStatus.OK, pieces=[*pieces, b"\n"]))
 
-        self._pages.read(session, exchange.connection, wanted, encode, answered)
+        self._pages.read(exchange.session, exchange.connection, wanted, encode, answered)
 
 
 def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Response:
@@ -185,6 +190,5 @@ def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Resp
 
 def _result(outcome: Published | BrokerError) -> dict[str, Any]:
     if isinstance(outcome, BrokerError):
-        count_error("http", outcome)
-        return {"code": outcome.code, "detail": message_of(outcome), "what_to_do": advice_of(outcome)}
+        return refusal(outcome)
     return {"partition": outcome.partition, "offset": outcome.offset}

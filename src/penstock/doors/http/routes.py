@@ -55,9 +55,7 @@ def make_routes(
 ) -> tuple[Route, ...]:
     """The table."""
     api = "/api/v1"
-    one_cluster = f"{api}/cluster"
     one_topic, one_group = f"{api}/topics/{{topic}}", f"{api}/groups/{{group}}"
-    drain = f"{one_cluster}/brokers/{{broker}}/drain"
     read_path = f"{one_topic}/partitions/{{partition}}/messages"
     return (
         Route("POST", f"{api}/messages", "publish", "Publish one message.", messages.publish,
@@ -84,26 +82,39 @@ def make_routes(
               {200: "Group"}, (404,)),
         Route("GET", f"{one_group}/lag", "group_lag", "Lag of a group.", groups.lag,
               {200: "Lag"}, (404,)),
-        Route("GET", one_cluster, "describe_cluster", "Describe the cluster: brokers, controller, leaders.",
-              cluster.describe, {200: "Cluster"}),
-        Route("GET", f"{one_cluster}/topics", "cluster_topics", "List partitions with their leaders and replicas.",
-              cluster.topics, {200: "ClusterPartitions"}, query=PARTITION_FIELDS),
-        Route("GET", f"{one_cluster}/ring", "cluster_ring", "How partitions are placed: share, load, bound.",
-              cluster.ring, {200: "ClusterRing"}),
-        Route("GET", f"{one_cluster}/gossip", "cluster_gossip", "Peers as this broker hears of them.",
-              cluster.gossip, {200: "ClusterGossip"}),
-        Route("GET", f"{one_cluster}/moves", "list_moves", "List the moves of partitions in progress.",
-              moves.ongoing, {200: "Moves"}),
-        Route("POST", f"{one_cluster}/rebalance", "rebalance", "Move partitions so that brokers hold as many each.",
-              moves.rebalance, {200: "PlannedMoves"}, (400,), query=DRY_RUN_FIELDS),
-        Route("POST", drain, "drain", "Move all partitions away from a broker.", moves.drain,
-              {200: "PlannedMoves"}, (400, 404), query=DRY_RUN_FIELDS),
-        Route("DELETE", drain, "undrain", "Use a drained broker again.", moves.undrain, {204: None}, (400, 404)),
+        *_cluster_routes(f"{api}/cluster", cluster),
+        *_move_routes(f"{api}/cluster", moves),
         Route("GET", "/healthz", "healthz", "Whether the broker is alive.", health.alive, {200: "Alive"}),
         Route("GET", "/readyz", "readyz", "Whether the broker is ready for clients.", health.ready,
               {200: "Ready", 503: "Ready"}),
         Route("GET", "/metrics", "metrics", "Metrics in Prometheus' text format.", health.metrics, {200: None}),
         Route("GET", "/openapi.json", "openapi", "This description.", openapi, {200: "OpenApi"}),
+    )  # fmt: skip
+
+
+def _cluster_routes(path: str, cluster: HttpClusterHandlers) -> tuple[Route, ...]:
+    return (
+        Route("GET", path, "describe_cluster", "Describe the cluster: brokers, controller, leaders.",
+              cluster.describe, {200: "Cluster"}),
+        Route("GET", f"{path}/topics", "cluster_topics", "List partitions with their leaders and replicas.",
+              cluster.topics, {200: "ClusterPartitions"}, query=PARTITION_FIELDS),
+        Route("GET", f"{path}/ring", "cluster_ring", "How partitions are placed: share, load, bound.",
+              cluster.ring, {200: "ClusterRing"}),
+        Route("GET", f"{path}/gossip", "cluster_gossip", "Peers as this broker hears of them.",
+              cluster.gossip, {200: "ClusterGossip"}),
+    )  # fmt: skip
+
+
+def _move_routes(path: str, moves: HttpMoveHandlers) -> tuple[Route, ...]:
+    drain = f"{path}/brokers/{{broker}}/drain"
+    return (
+        Route("GET", f"{path}/moves", "list_moves", "List the moves of partitions in progress.", moves.ongoing,
+              {200: "Moves"}),
+        Route("POST", f"{path}/rebalance", "rebalance", "Move partitions so that brokers hold as many each.",
+              moves.rebalance, {200: "PlannedMoves"}, (400,), query=DRY_RUN_FIELDS),
+        Route("POST", drain, "drain", "Move all partitions away from a broker.", moves.drain,
+              {200: "PlannedMoves"}, (400, 404), query=DRY_RUN_FIELDS),
+        Route("DELETE", drain, "undrain", "Use a drained broker again.", moves.undrain, {204: None}, (400, 404)),
     )  # fmt: skip
 
 

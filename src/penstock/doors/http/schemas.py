@@ -80,6 +80,11 @@ _ONE_VALUE: Schema = {
 }
 _PLACE: Schema = {"partition": _COUNT, "offset": _COUNT}
 _REFUSAL: Schema = {"code": _TEXT, "detail": _TEXT, "what_to_do": _TEXT}
+_COUNT_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
+_PARTIAL: Schema = {
+    "type": "boolean",
+    "description": "Present and true if a broker of the cluster did not answer: what it knows is missing.",
+}
 _TEXTS: Schema = {"type": "object", "additionalProperties": _TEXT}
 _BROKER_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
 _CONFIGS = _TEXTS
@@ -168,18 +173,29 @@ SCHEMAS: dict[str, Schema] = {
                 _object(
                     {
                         "partition": _COUNT,
-                        "start_offset": _COUNT,
-                        "end_offset": _COUNT,
-                        "stable_offset": _COUNT,
-                        "bytes": _COUNT,
+                        "start_offset": _COUNT_OR_NULL,
+                        "end_offset": _COUNT_OR_NULL,
+                        "stable_offset": _COUNT_OR_NULL,
+                        "bytes": _COUNT_OR_NULL,
                         "online": _FLAG,
-                    }
+                        "error": _object(_REFUSAL),
+                    },
+                    ["partition", "start_offset", "end_offset", "stable_offset", "bytes", "online"],
                 )
             ),
             "configs": _CONFIGS,
-        }
+            "partial": _PARTIAL,
+        },
+        ["name", "id", "internal", "partitions", "configs"],
     ),
-    "Groups": _object({"groups": _list(_object({"group": _TEXT, "kind": _TEXT, "state": _TEXT}))}),
+    "Groups": _object(
+        {
+            "groups": _list(_object({"group": _TEXT, "kind": _TEXT, "state": _TEXT})),
+            "partial": _PARTIAL,
+            "errors": _list(_object(_REFUSAL)),
+        },
+        ["groups"],
+    ),
     "Group": _object(
         {
             "group": _TEXT,
@@ -207,12 +223,16 @@ SCHEMAS: dict[str, Schema] = {
                         "topic": _TEXT,
                         "partition": _COUNT,
                         "committed_offset": {"type": ["integer", "null"]},
-                        "end_offset": _COUNT,
-                        "lag": _COUNT,
-                    }
+                        "end_offset": _COUNT_OR_NULL,
+                        "lag": _COUNT_OR_NULL,
+                        "error": _object(_REFUSAL),
+                    },
+                    ["topic", "partition", "committed_offset", "end_offset", "lag"],
                 )
             ),
-        }
+            "partial": _PARTIAL,
+        },
+        ["group", "lag", "partitions"],
     ),
     "PlannedMoves": _object({"started": _FLAG, "moves": _list(_object(_MOVE))}),
     "Moves": _object(

@@ -241,16 +241,22 @@ class HttpDoor:
             request.keeps_alive = False
             exchange.reply(foreign)
             return
+        self._spawn(exchange, self._make_tail(conversation, exchange, route))
+
+    async def _make_tail(self, conversation: HttpConversation, exchange: Exchange, route: Route) -> None:
+        """Accept the upgrade once the tail knows where it starts, which other brokers may have to tell."""
+        request = exchange.request
         try:
             exchange.query = read_query(request.query, route.query, has_filter=True)
             accepted = upgrade_response(request)
-            tail = self._tails.make(exchange)
+            tail = await self._tails.make(exchange)
         except BrokerError as error:
             request.keeps_alive = False
             exchange.refuse(error)
             return
-        exchange.reply(accepted)
-        conversation.become(tail)
+        if not exchange.connection.is_closed:
+            exchange.reply(accepted)
+            conversation.become(tail)
 
     def _foreign(self, request: Request, *, is_change: bool) -> Response | None:
         """The rejection of a request that a web page of another site may have sent on behalf of its user."""

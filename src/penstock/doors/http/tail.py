@@ -22,7 +22,7 @@ from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.messages import EDGES, ISOLATION_FIELD, ISOLATIONS, SHOW_FIELD
 from penstock.doors.http.query import LATEST, Field, Number, Offset
 from penstock.node.connections.connection import Connection
-from penstock.node.waist.reader import PartitionSource, Reader, Wanted
+from penstock.node.waist.reader import Reader, Source, Wanted
 from penstock.node.waist.topics import TopicVerbs
 from penstock.wire.http.filters import RecordFilter, read_filter
 from penstock.wire.http.messages import Show, show_message
@@ -70,7 +70,7 @@ class Tails:
         self._reader = reader
         self._open: dict[Tail, None] = {}
 
-    def make(self, exchange: Exchange) -> Tail:
+    async def make(self, exchange: Exchange) -> Tail:
         """Create the tail for a request, not started yet. Raises like a read if the request is invalid."""
         query, topic, session = exchange.query, exchange.parts["topic"], exchange.session
         isolation, offset = ISOLATIONS[query["isolation"]], query["offset"]
@@ -78,9 +78,11 @@ class Tails:
         if query["partition"] is None and isinstance(offset, int):
             raise InvalidRequest("an offset requires a partition; name one, or start at earliest or latest")
         sources = self._reader.sources(session, topic, query["partition"])
-        starts = [one.start(EDGES[offset], isolation) if offset in EDGES else offset for one in sources]
-        if query["partition"] is not None:
-            sources[0].check(starts[0], isolation)
+        if offset in EDGES:
+            starts = await self._reader.starts(session, topic, sources, EDGES[offset], isolation)
+        else:
+            starts = [offset]
+            await self._reader.check(session, Wanted(topic, query["partition"], offset, isolation=isolation))
         wanted = [
             Wanted(
                 topic,
@@ -110,7 +112,7 @@ class Tail:
     def __init__(
         self,
         connection: Connection,
-        sources: Sequence[PartitionSource],
+        sources: Sequence[Source],
         wanted: Sequence[Wanted],
         condition: RecordFilter,
         show: Show,

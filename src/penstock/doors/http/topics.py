@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 from penstock.core.errors import InvalidRequest
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
+from penstock.doors.http.errors import refusal
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import Choice, Field
-from penstock.node.runtime.slices import Sliced
-from penstock.node.waist.topics import ConfigChange, ConfigOp, NewTopic, PartitionDetail, Topic
+from penstock.node.runtime.slices import CHUNK, Sliced
+from penstock.node.waist.topics import ConfigChange, ConfigOp, Details, NewTopic, PartitionDetail, Topic
 from penstock.node.waist.waist import Waist
 from penstock.wire.http.messages import read_number, read_object, read_text
 from penstock.wire.http.response import Response, json_rows
@@ -36,9 +38,10 @@ class HttpTopicHandlers:
         topics = [one for one in self._verbs.all(exchange.session) if with_internal or not one.internal]
         return json_rows({}, "topics", map(_line, topics))
 
-    def describe(self, exchange: Exchange) -> Sliced[Response]:
+    def describe(self, exchange: Exchange) -> Sliced[Response] | Coroutine[Any, Any, Response]:
         """GET /api/v1/topics/{topic}"""
-        return self._described(exchange, exchange.parts["topic"])
+        name = exchange.parts["topic"]
+        return self._described(exchange, name, {}) if self._verbs.are_here else self._gathered(exchange, name)
 
     async def create(self, exchange: Exchange) -> Response:
         """POST /api/v1/topics"""
@@ -49,7 +52,7 @@ class HttpTopicHandlers:
         new = NewTopic(name, count, _read_configs(found), replicas)
         await self._verbs.create(exchange.session, new)
         place = ("Location", f"/api/v1/topics/{quote(name)}")
-        described = await self._slices.run(self._described(exchange, name))
+        described = await self._gathered(exchange, name)
         return described._replace(status=HTTPStatus.CREATED, headers=[place])
 
     async def change(self, exchange: Exchange) -> Response:
@@ -63,20 +66,31 @@ class HttpTopicHandlers:
             for key, value in configs.items()
         ]
         await self._verbs.alter(exchange.session, name, count, changes)
-        return await self._slices.run(self._described(exchange, name))
+        return await self._gathered(exchange, name)
 
     async def delete(self, exchange: Exchange) -> Response:
         """DELETE /api/v1/topics/{topic}"""
         await self._verbs.delete(exchange.session, exchange.parts["topic"])
         return Response(HTTPStatus.NO_CONTENT)
 
-    def _described(self, exchange: Exchange, name: str) -> Sliced[Response]:
+    async def _gathered(self, exchange: Exchange, name: str) -> Response:
+        """Describe a topic whose partitions may be led by several brokers."""
+        elsewhere = await self._verbs.details_elsewhere(exchange.session, [name])
+        return await self._slices.run(self._described(exchange, name, elsewhere))
+
+    def _described(self, exchange: Exchange, name: str, elsewhere: Details) -> Sliced[Response]:
         session = exchange.session
         topic = self._verbs.get(session, name)
-        head = {"name": topic.name, "id": topic.id.hex(), "internal": topic.internal}
+        head: dict[str, Any] = {"name": topic.name, "id": topic.id.hex(), "internal": topic.internal}
         configs = {entry.name: entry.value for entry in self._verbs.configs(session, name)}
-        partitions = map(_partition, self._verbs.details(session, name))
-        return json_rows(head, "partitions", partitions, {"configs": configs})
+        rows: list[PartitionDetail] = []
+        for one in self._verbs.details(session, name, elsewhere):
+            rows.append(one)
+            if len(rows) % CHUNK == 0:
+                yield CHUNK // 4
+        if any(one.error is not None for one in rows):
+            head["partial"] = True
+        return (yield from json_rows(head, "partitions", map(_partition, rows), {"configs": configs}))
 
 
 def _line(topic: Topic) -> dict[str, Any]:
@@ -84,6 +98,10 @@ def _line(topic: Topic) -> dict[str, Any]:
 
 
 def _partition(detail: PartitionDetail) -> dict[str, Any]:
+    """Without offsets and size if the broker that leads the partition did not tell."""
+    if detail.error is not None:
+        unknown = dict.fromkeys(("start_offset", "end_offset", "stable_offset", "bytes"))
+        return {"partition": detail.partition, **unknown, "online": False, "error": refusal(detail.error)}
     return {
         "partition": detail.partition,
         "start_offset": detail.start_offset,

@@ -7,7 +7,7 @@ heartbeat, and gets its assignment in the response.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from penstock.node.waist.groups import (
     HeartbeatAnswer,
     MemberHeartbeat,
 )
+from penstock.node.waist.positions import Bounds
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.fields import INT32_MAX, Fields, shown
 
@@ -176,8 +177,9 @@ class JsonGroupHandlers:
         fields.check_empty()
         slices = self._slices
         places = await slices.run(self._places(call, topics))
+        elsewhere = await self._positions.bounds_elsewhere(call.session, places)
         if group_id is None:
-            rows = (self._bounds(call, place) for place in places)
+            rows = (self._bounds(call, place, elsewhere) for place in places)
             await slices.run(call.answer_rows({}, "offsets", rows))
             return
         await self._open(call, group_id)
@@ -186,7 +188,7 @@ class JsonGroupHandlers:
             if isinstance(outcome, BrokerError):
                 call.refuse(outcome)
                 return
-            rows = ({**self._bounds(call, place), **_progress(outcome[place])} for place in places)
+            rows = ({**self._bounds(call, place, elsewhere), **_progress(outcome[place])} for place in places)
             slices.go(call.answer_rows({}, "offsets", rows), call.check)
 
         fetching = self._committed.fetch(
@@ -204,8 +206,18 @@ class JsonGroupHandlers:
             yield 1 + count // 16
         return places
 
-    def _bounds(self, call: JsonCall, place: TopicPartition) -> dict[str, Any]:
-        return {**place._asdict(), **self._positions.bounds(call.session, *place)._asdict()}
+    def _bounds(
+        self,
+        call: JsonCall,
+        place: TopicPartition,
+        elsewhere: Mapping[TopicPartition, Bounds | BrokerError],
+    ) -> dict[str, Any]:
+        """The offsets of a partition, or why the broker that leads it did not tell."""
+        found = elsewhere.get(place) or self._positions.bounds(call.session, *place)
+        return {
+            **place._asdict(),
+            **(error_fields(found) if isinstance(found, BrokerError) else found._asdict()),
+        }
 
 
 def _bounded(name: str, fields: Fields) -> list[Any]:

@@ -95,7 +95,28 @@ class RecordHandlers:
             isolation=isolation,
         )
         fields.check_empty()
-        wanted = wanted._replace(offset=self._offset(call, wanted, place))
+        self._locate(call, wanted, place)
+
+    def _locate(self, call: JsonCall, wanted: Wanted, place: object) -> None:
+        """Resolve a number, `earliest`, `latest`, or `{"time": ms}` to an offset, then read from there."""
+
+        def begin(offset: int | BrokerError) -> None:
+            if isinstance(offset, BrokerError):
+                call.refuse(offset)
+            else:
+                self._read(call, wanted._replace(offset=offset))
+
+        when: Edge | int | None = _EDGES.get(place) if isinstance(place, str) else None
+        if isinstance(place, dict):
+            fields = Fields(place, "'offset'")
+            when = fields.number("time")
+            fields.check_empty()
+        if when is None:
+            begin(Fields({"offset": place}, "CONSUME").number("offset"))
+        else:
+            self._reader.start(call.session, wanted.topic, wanted.partition, when, wanted.isolation, begin)
+
+    def _read(self, call: JsonCall, wanted: Wanted) -> None:
         self._pages.read(
             call.session,
             call.connection,
@@ -103,17 +124,6 @@ class RecordHandlers:
             _encode_all,
             lambda outcome: _answer_page(call, wanted, outcome),
         )
-
-    def _offset(self, call: JsonCall, wanted: Wanted, place: object) -> int:
-        """Resolve a number, `earliest`, `latest`, or `{"time": ms}` to an offset."""
-        when: Edge | int | None = _EDGES.get(place) if isinstance(place, str) else None
-        if isinstance(place, dict):
-            fields = Fields(place, "'offset'")
-            when = fields.number("time")
-            fields.check_empty()
-        if when is None:
-            return Fields({"offset": place}, "CONSUME").number("offset")
-        return self._reader.start(call.session, wanted.topic, wanted.partition, when, wanted.isolation)
 
 
 def _decode_all(messages: list[Any]) -> Sliced[list[NewRecord]]:

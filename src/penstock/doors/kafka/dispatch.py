@@ -69,11 +69,9 @@ class Dispatch:
         cluster = ClusterHandlers(waist)
         self._waist = waist
         offsets = OffsetHandlers(waist)
-        groups, committed, group_admin = (
-            GroupHandlers(waist),
-            CommittedHandlers(waist),
-            GroupAdminHandlers(waist),
-        )
+        groups = GroupHandlers(waist)
+        committed = CommittedHandlers(waist)
+        group_admin = GroupAdminHandlers(waist)
         consumer_groups = ConsumerGroupHandlers(waist)
         transactions = TransactionHandlers(waist)
         self._handlers: dict[int, Handler] = {

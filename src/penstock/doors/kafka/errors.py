@@ -12,6 +12,7 @@ DOOR = "kafka"
 COORDINATOR_CODES: dict[type[BrokerError], ErrorCode] = {
     errors.NotLeader: ErrorCode.NOT_COORDINATOR,
     errors.LeaderNotAvailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.PeerUnavailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.Offline: ErrorCode.NOT_COORDINATOR,
     errors.DiskFailed: ErrorCode.NOT_COORDINATOR,
     errors.TornSegment: ErrorCode.NOT_COORDINATOR,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.core.errors import BrokerError, message_of
+from penstock.core.setting import INT32_MAX
 from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.checks import check_count
 from penstock.doors.kafka.errors import code_of
@@ -237,7 +238,8 @@ def _quorum(quorum: Quorum) -> messages.DescribeQuorumResponse.PartitionData:
         partition_index=0,
         error_message="",
         leader_id=quorum.leader_id,
-        leader_epoch=quorum.leader_epoch,
+        leader_epoch=quorum.leader_epoch
+        & INT32_MAX,  # of a cluster: the number of a session, which is longer
         high_watermark=quorum.end_offset,
         current_voters=[voter],
         observers=[],

@@ -5,7 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, InvalidRecord, InvalidTimestamp, message_of
+from penstock.core.errors import (
+    BrokerError,
+    InvalidRecord,
+    InvalidTimestamp,
+    NotLeader,
+    TimedOut,
+    message_of,
+)
 from penstock.core.model import Acks
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
@@ -60,7 +67,10 @@ class ProduceHandler:
         slot = call.connection.reserve()
 
         def settled(error: BrokerError | None) -> None:
-            slot.answer((frame,) if error is None else call.encode(_refusal(call, topic, one, error)))
+            if error is None:
+                slot.answer((frame,))
+            else:
+                slot.answer(call.encode(_refusal(call, topic, one, _after_append(call, error))))
 
         written.when_acknowledged(settled, request.timeout_ms)
         return None
@@ -166,6 +176,7 @@ class Production:
         self, answer: messages.ProduceResponse.PartitionProduceResponse, error: BrokerError | None
     ) -> None:
         if error is not None:
+            error = _after_append(self._call, error)
             answer.base_offset = -1
             _refuse(answer, self._call.version, error)
             add_leader_hint(self._body, answer, error)
@@ -215,6 +226,17 @@ def _refusal(
     response = messages.ProduceResponse(responses=[_of_topic(topic, [answer])])
     add_leader_hint(response, answer, error)
     return response
+
+
+def _after_append(call: Call, error: BrokerError) -> BrokerError:
+    """The error of a batch that is in the log and was not acknowledged.
+
+    Kafka clients retry after NotLeader, and the next leader recognises a duplicate by its sequence. Another broker
+    that forwards records without one must not take it for a batch that was refused: the outcome is unknown.
+    """
+    if call.session.is_broker and isinstance(error, NotLeader):
+        return TimedOut(f"{error}; the records were appended, the outcome is unknown")
+    return error
 
 
 def _refuse(

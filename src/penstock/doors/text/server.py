@@ -122,20 +122,28 @@ class TextConversation:
     def _fetch(self, slot: ReplySlot, command: Fetch) -> None:
         topic, index, isolation = command.topic, command.partition, command.isolation
         session, reader = self._connection.session, self._door.reader
-        offset = command.offset
+
+        def begin(offset: int | BrokerError) -> None:
+            if isinstance(offset, BrokerError):
+                slot.answer((error_line(offset),))
+                return
+            wanted = Wanted(topic, index, offset, wait_ms=command.wait_ms, isolation=isolation)
+            reader.read(
+                session,
+                self._connection,
+                wanted,
+                lambda outcome: slot.answer((_answer(command, offset, outcome),)),
+            )
+
         try:
             check_topic_name(topic)
-            if command.place in _EDGES:
-                offset = reader.start(session, topic, index, _EDGES[command.place], isolation)
         except BrokerError as error:
             slot.answer((error_line(error),))
             return
-
-        def answered(outcome: Run | BrokerError) -> None:
-            slot.answer((_answer(command, offset, outcome),))
-
-        wanted = Wanted(topic, index, offset, wait_ms=command.wait_ms, isolation=isolation)
-        reader.read(session, self._connection, wanted, answered)
+        if command.place in _EDGES:
+            reader.start(session, topic, index, _EDGES[command.place], isolation, begin)
+        else:
+            begin(command.offset)
 
     def _list_topics(self, slot: ReplySlot) -> None:
         found = self._door.topics.all(self._connection.session)

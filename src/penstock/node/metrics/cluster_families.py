@@ -1,12 +1,15 @@
-"""Metrics of a broker's place in its cluster: leaders, metadata, sessions, controller, etcd.
+"""Metrics of a broker's place in its cluster: leaders, metadata, sessions, controller, etcd, forwarded calls.
 
 Those that make no sense for a single broker have no value there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.node.broker import Broker
 from penstock.node.metrics.family import Family, MetricKind, Samples
+from penstock.node.runtime.meters import ForwardMeter
 
 
 def _leaders(broker: Broker) -> Samples:
@@ -69,6 +72,14 @@ def _etcd_round_trips(broker: Broker) -> Samples:
 
 
 _ENDPOINT = ("endpoint",)
+
+
+def _forwards(read: Callable[[ForwardMeter], int]) -> Callable[[Broker], Samples]:
+    def samples(broker: Broker) -> Samples:
+        yield (), read(broker.runtime.meters.forwards)
+
+    return samples
+
 
 CLUSTER_FAMILIES = (
     Family("penstock_leaders", MetricKind.GAUGE, (), "Partitions that this broker leads.", _leaders),
@@ -153,5 +164,40 @@ CLUSTER_FAMILIES = (
         _ENDPOINT,
         "With metadata in etcd: time until a call was answered.",
         _etcd_round_trips,
+    ),
+    Family(
+        "penstock_forwarded_batches_total",
+        MetricKind.COUNTER,
+        (),
+        "Batches that the doors of this node sent to other brokers, which lead their partitions; retries included.",
+        _forwards(lambda forwards: forwards.batches),
+    ),
+    Family(
+        "penstock_forwarded_records_total",
+        MetricKind.COUNTER,
+        (),
+        "Records in such batches that were acknowledged.",
+        _forwards(lambda forwards: forwards.records),
+    ),
+    Family(
+        "penstock_forwarded_retries_total",
+        MetricKind.COUNTER,
+        (),
+        "Batches that were sent again, because the leader was not reached or had changed.",
+        _forwards(lambda forwards: forwards.retries),
+    ),
+    Family(
+        "penstock_forwarded_reads_total",
+        MetricKind.COUNTER,
+        (),
+        "Reads of records from other brokers for clients of this node, without the long polls of waiting readers.",
+        _forwards(lambda forwards: forwards.reads),
+    ),
+    Family(
+        "penstock_forwards_waiting_bytes",
+        MetricKind.GAUGE,
+        (),
+        "Bytes of records that are not acknowledged by other brokers yet.",
+        _forwards(lambda forwards: forwards.waiting_bytes),
     ),
 )

@@ -29,7 +29,7 @@ SILENT_S_MAX = 3.0
 """A peer that has sent nothing since a call timed out, and for so long, gets a new connection."""
 
 
-class Link:
+class BrokerLink:
     """Calls to one broker. Created by PeerLinks."""
 
     def __init__(self, runtime: Runtime, broker_id: int, peer_id: int, peer: LinkPeer) -> None:

@@ -12,7 +12,7 @@ from penstock.core.ports import Rng
 from penstock.core.version import __version__
 from penstock.node.peers.link_connection import LinkConnection
 from penstock.node.runtime.meters import LinkMeter
-from penstock.wire.kafka import ApiKey, error_name, error_of, messages
+from penstock.wire.kafka import ApiKey, error_from_code, error_name, messages
 from penstock.wire.link.handshake import MECHANISM, NONCE_BYTES, LinkIdentity, LinkInitiator
 
 SOFTWARE = "penstock"
@@ -56,7 +56,7 @@ async def _learn_versions(connection: LinkConnection) -> None:
     request = messages.ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=__version__)
     response = await connection.exchange(request, _API_VERSIONS)
     if response.error_code:
-        raise error_of(
+        raise error_from_code(
             response.error_code, f"it did not list its API versions: {error_name(response.error_code)}"
         )
     connection.supported = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
@@ -81,5 +81,5 @@ async def _exchange_token(connection: LinkConnection, token: bytes) -> bytes:
     response = await connection.exchange(messages.SaslAuthenticateRequest(auth_bytes=token))
     if response.error_code:
         why = response.error_message or error_name(response.error_code)
-        raise error_of(response.error_code, f"it refuses this broker: {why}")
+        raise error_from_code(response.error_code, f"it refuses this broker: {why}")
     return bytes(response.auth_bytes)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from penstock.core.errors import BrokerError, PeerUnavailable
-from penstock.node.peers.link import Link
+from penstock.node.peers.link import BrokerLink
 from penstock.node.peers.link_opening import LinkPeer
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import resolver
@@ -35,10 +35,11 @@ class PeerLinks:
         self._runtime = runtime
         self._broker_id = broker_id
         self._find_peer = find_peer
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, BrokerLink] = {}
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
-        self._is_closed = False
+        self.is_closed = False
+        """Whether this broker is stopping: no call will be sent any more."""
 
     async def call(self, broker_id: int, request: KafkaRequest[ResponseT], *, timeout_ms: int) -> ResponseT:
         """Call a broker and return its response, error codes included.
@@ -70,14 +71,14 @@ class PeerLinks:
                 return
         link.send(request, answered, timeout_ms)
 
-    def _make(self, broker_id: int) -> Link:
+    def _make(self, broker_id: int) -> BrokerLink:
         assert broker_id != self._broker_id, "a broker does not call itself"
-        if self._is_closed:
+        if self.is_closed:
             raise PeerUnavailable("this broker is stopping, nothing was sent")
         peer = self._find_peer(broker_id)
         if peer is None:
             raise PeerUnavailable(f"broker {broker_id} is unknown or fenced, nothing was sent")
-        link = self._links[broker_id] = Link(self._runtime, self._broker_id, broker_id, peer)
+        link = self._links[broker_id] = BrokerLink(self._runtime, self._broker_id, broker_id, peer)
         if self._sweep is None:
             self._sweep = self._loop.call_later(SWEEP_S, self._tidy)
         return link
@@ -100,7 +101,7 @@ class PeerLinks:
 
     async def close(self) -> None:
         """Close all links: calls that were sent fail with TimedOut, others with PeerUnavailable."""
-        self._is_closed = True
+        self.is_closed = True
         if self._sweep is not None:
             self._sweep.cancel()
         links, self._links = self._links, {}

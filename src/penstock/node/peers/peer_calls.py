@@ -16,7 +16,7 @@ from penstock.core.records.control import Marker
 from penstock.core.replication.divergence import EpochEnd
 from penstock.core.replication.fetches import ReplicaIdentity, ReplicatedBatches, WantedBatches
 from penstock.node.peers.links import PeerLinks
-from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_name, error_of, messages
+from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_from_code, error_name, messages
 
 NO_REPLICA = -1
 NO_LEADER_EPOCH = -1
@@ -108,9 +108,9 @@ def _appended(broker_id: int, response: messages.ProduceResponse) -> RemoteAppen
         (topic,) = response.responses
         (one,) = topic.partition_responses
     except ValueError:
-        return _unasked(broker_id, response)
+        return unasked(broker_id, response)
     if one.error_code:
-        return _error(broker_id, one.error_code, one.error_message, one.current_leader)
+        return peer_error(broker_id, one.error_code, one.error_message, one.current_leader)
     return RemoteAppend(one.base_offset, one.log_append_time_ms, one.log_start_offset)
 
 
@@ -149,10 +149,15 @@ async def fetch(
         timeout_ms=wait_ms + timeout_ms,
     )
     if response.error_code:
-        raise _error(broker_id, response.error_code)
+        raise peer_error(broker_id, response.error_code)
     one = _only(broker_id, response, _only(broker_id, response, response.responses).partitions)
     if one.error_code:
-        raise _error(broker_id, one.error_code, leader=one.current_leader)
+        raise peer_error(broker_id, one.error_code, leader=one.current_leader)
+    return fetched_batches(one)
+
+
+def fetched_batches(one: messages.FetchResponse.PartitionData) -> RemoteBatches:
+    """What a broker returned for one partition."""
     aborted = [(gone.producer_id, gone.first_offset) for gone in one.aborted_transactions or ()]
     return RemoteBatches(
         memoryview(_buffer(one.records)),
@@ -199,19 +204,19 @@ async def fetch_as_replica(
         timeout_ms=wait_ms + timeout_ms,
     )
     if response.error_code:
-        raise _error(broker_id, response.error_code)
+        raise peer_error(broker_id, response.error_code)
     found = {
         PartitionId(topic.topic_id, one.partition_index): _replicated(broker_id, one)
         for topic in response.responses
         for one in topic.partitions
     }
     if found.keys() != {one.partition for one in wanted}:
-        raise _unasked(broker_id, response)
+        raise unasked(broker_id, response)
     return found
 
 
 def _replicated(broker_id: int, one: messages.FetchResponse.PartitionData) -> ReplicatedBatches:
-    error = _error(broker_id, one.error_code, leader=one.current_leader) if one.error_code else None
+    error = peer_error(broker_id, one.error_code, leader=one.current_leader) if one.error_code else None
     diverging = None
     if one.diverging_epoch is not None and one.diverging_epoch.epoch >= 0:
         diverging = EpochEnd(one.diverging_epoch.epoch, one.diverging_epoch.end_offset)
@@ -219,7 +224,7 @@ def _replicated(broker_id: int, one: messages.FetchResponse.PartitionData) -> Re
     return ReplicatedBatches(error, records, one.high_watermark, one.log_start_offset, diverging)
 
 
-async def list_offsets(
+async def look_up_offset(
     links: PeerLinks,
     broker_id: int,
     place: TopicPartition,
@@ -246,7 +251,7 @@ async def list_offsets(
     )
     one = _only(broker_id, response, _only(broker_id, response, response.topics).partitions)
     if one.error_code:
-        raise _error(broker_id, one.error_code)
+        raise peer_error(broker_id, one.error_code)
     return RemoteOffset(one.offset, one.timestamp, one.leader_epoch)
 
 
@@ -268,7 +273,7 @@ async def write_markers(
     places = list(places)
     topics = [
         request.WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
-        for name, indexes in _by_topic(places).items()
+        for name, indexes in by_topic(places).items()
     ]
     ending = request.WritableTxnMarker(
         producer_id=producer[0],
@@ -306,7 +311,7 @@ async def add_partitions_to_transaction(
     places = list(places)
     topics = [
         request.AddPartitionsToTxnTopic(name=name, partitions=indexes)
-        for name, indexes in _by_topic(places).items()
+        for name, indexes in by_topic(places).items()
     ]
     adding = request.AddPartitionsToTxnTransaction(
         transactional_id=transactional_id,
@@ -317,7 +322,7 @@ async def add_partitions_to_transaction(
     )
     response = await links.call(broker_id, request(transactions=[adding]), timeout_ms=timeout_ms)
     if response.error_code:
-        raise _error(broker_id, response.error_code)
+        raise peer_error(broker_id, response.error_code)
     codes = {
         TopicPartition(topic.name, one.partition_index): one.partition_error_code
         for result in response.results_by_transaction
@@ -338,20 +343,21 @@ async def find_coordinator(
     response = await links.call(broker_id, request, timeout_ms=timeout_ms)
     one = _only(broker_id, response, response.coordinators)
     if one.error_code:
-        raise _error(broker_id, one.error_code, one.error_message)
+        raise peer_error(broker_id, one.error_code, one.error_message)
     return RemoteCoordinator(one.node_id, one.host, one.port)
 
 
 # -- responses
 
 
-def _error(
+def peer_error(
     broker_id: int,
     code: int,
     message: str | None = None,
     leader: messages.ProduceResponse.LeaderIdAndEpoch | messages.FetchResponse.LeaderIdAndEpoch | None = None,
 ) -> BrokerError:
-    error = error_of(code, f"broker {broker_id}: {message or error_name(code)}")
+    """The error that a broker answered, with the leader that it named."""
+    error = error_from_code(code, f"broker {broker_id}: {message or error_name(code)}")
     if isinstance(error, NotLeader) and leader is not None:
         error.leader_id, error.leader_epoch = leader.leader_id, leader.leader_epoch
     return error
@@ -364,12 +370,13 @@ def _failures(
     codes: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, BrokerError]:
     if codes.keys() != set(places):
-        raise _unasked(broker_id, response)
+        raise unasked(broker_id, response)
     fine = (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)  # not attempted because of another one's error
-    return {place: _error(broker_id, code) for place, code in codes.items() if code not in fine}
+    return {place: peer_error(broker_id, code) for place, code in codes.items() if code not in fine}
 
 
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, in order."""
     found: dict[str, list[int]] = {}
     for place in places:
         found.setdefault(place.topic, []).append(place.partition)
@@ -378,11 +385,12 @@ def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 def _only(broker_id: int, response: KafkaMessage, items: Sequence[T]) -> T:
     if len(items) != 1:
-        raise _unasked(broker_id, response)
+        raise unasked(broker_id, response)
     return items[0]
 
 
-def _unasked(broker_id: int, response: KafkaMessage) -> TimedOut:
+def unasked(broker_id: int, response: KafkaMessage) -> TimedOut:
+    """A response that does not match its request."""
     return TimedOut(
         f"broker {broker_id} sent a {type(response).__name__} that does not match the request, the outcome is unknown"
     )

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from penstock.core.errors import BrokerError, CorruptBatch
+from penstock.core.errors import CorruptBatch
 from penstock.core.log.segment import Slice
 from penstock.core.model import Isolation, Record
 from penstock.core.records.batch import BatchHeader, decode_header
-from penstock.core.records.portion import take_records
 from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.record_read import RecordRead
 from penstock.node.runtime.payloads import Opened
 
 STEP_BYTES = 1 << 17
@@ -37,26 +37,14 @@ class FoundRecords(NamedTuple):
     is_opening: bool
 
 
-class _Read:
-    """One read of a partition."""
+class _LogRead(RecordRead):
+    """One read of a partition of this node."""
 
     def __init__(
         self, partition: Partition, offset: int, records_max: int, bytes_max: int, when_opened: Opened
     ) -> None:
+        super().__init__(partition, offset, records_max, bytes_max, when_opened)
         self.partition = partition
-        self.offset = offset
-        self.records: list[Record] = []
-        self.is_opening = False
-        self._is_full = False
-        """The next record did not fit."""
-        self.left_bytes = max(bytes_max, 1)
-        self._records_max = records_max
-        self._when_opened = when_opened
-
-    @property
-    def wants_more(self) -> bool:
-        is_full = self._is_full or self.left_bytes <= 0 or len(self.records) >= self._records_max
-        return not is_full and not self.is_opening
 
     def take(self, slice_: Slice, isolation: Isolation) -> None:
         """Take the wanted records from a run of batches."""
@@ -67,41 +55,11 @@ class _Read:
             if header.is_control or (
                 isolation is Isolation.READ_COMMITTED and is_aborted(self.partition, header)
             ):
-                self.offset = max(self.offset, header.next_offset)
+                self.pass_over(header)
             else:
                 raw = content[position : position + header.size]
-                self._take_batch(slice_, position, raw, header)
+                self.take_batch((slice_.file, slice_.position + position), raw, header)
             position += header.size
-
-    def _take_batch(self, slice_: Slice, position: int, raw: memoryview, header: BatchHeader) -> None:
-        partition = self.partition
-        place = (slice_.file, slice_.position + position)
-        try:
-            payload = partition.open_payload(place, raw, header, self._when_opened)
-        except BrokerError as error:
-            self._skip(header, error)
-            return
-        if payload is None:
-            self.is_opening = True
-            return
-        taken = take_records(
-            *payload,
-            header,
-            self.offset,
-            records_max=self._records_max - len(self.records),
-            bytes_max=self.left_bytes,
-            takes_one=not self.records,
-        )
-        if taken.failure is not None:
-            partition.damage.skip(self.offset + len(taken.records), header.next_offset, taken.failure)
-        self.records += taken.records
-        self.left_bytes -= taken.content_bytes
-        self.offset = max(self.offset, taken.next_offset)
-        self._is_full = self.offset < header.next_offset
-
-    def _skip(self, header: BatchHeader, error: BrokerError) -> None:
-        self.partition.damage.skip(header.base_offset, header.next_offset, error)
-        self.offset = max(self.offset, header.next_offset)
 
 
 def read_records(
@@ -114,7 +72,7 @@ def read_records(
     bytes_max: int = STEP_BYTES,
 ) -> FoundRecords:
     """Visible records from an offset on; the first one even if it is larger than `bytes_max`."""
-    read = _Read(partition, offset, records_max, bytes_max, when_opened)
+    read = _LogRead(partition, offset, records_max, bytes_max, when_opened)
     scanned_bytes = 0
     while read.wants_more and scanned_bytes < SCAN_BYTES_MAX:
         before = read.offset
@@ -124,7 +82,7 @@ def read_records(
     return FoundRecords(read.records, read.offset, read.is_opening)
 
 
-def _step(read: _Read, isolation: Isolation) -> int:
+def _step(read: _LogRead, isolation: Isolation) -> int:
     """Read one run of batches, or skip damage; returns the number of bytes scanned."""
     partition, offset = read.partition, read.offset
     for step_bytes in (min(read.left_bytes, STEP_BYTES), 1):

@@ -39,8 +39,6 @@ from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.replicas")
 
-REFUSED_S = 30.0
-"""How long a partition that accepts records again remembers which producers it has refused before."""
 PROPOSE_AGAIN_S = 0.5
 """Delay before a proposal whose outcome is unknown is made again."""
 
@@ -130,7 +128,7 @@ class Leading:
         if not is_led:
             return
         assert partition is not None
-        self._set_writable(partition, is_writable=not self._is_doubtful(placed))
+        partition.set_writable(is_writable=not self._is_doubtful(placed))
         if len(placed.replicas) > 1:
             tracker = ReplicaTracker(placed, partition.log.epochs.latest_start)
             self._moves[placed.id] = LedMove(partition, tracker, self)
@@ -213,17 +211,11 @@ class Leading:
         """See MoveHost."""
         placed = self._catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
         if partition.is_leader and not self._is_doubtful(placed):
-            self._set_writable(partition, is_writable=True)
+            partition.set_writable(is_writable=True)
 
     def paused(self, seconds: float) -> None:
         """See MoveHost."""
         self._observe_pause(seconds)
-
-    def _set_writable(self, partition: Partition, *, is_writable: bool) -> None:
-        partition.set_writable(is_writable=is_writable)
-        producers = partition.log.producers
-        if is_writable and producers.has_refused:
-            self._loop.call_later(REFUSED_S, producers.forget_refused)
 
     async def _commit(self, move: LedMove, change: IsrChange) -> None:
         """Make the change until its outcome is known. A refusal of a later attempt also tells that the earlier ones

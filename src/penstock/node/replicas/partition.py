@@ -24,7 +24,6 @@ from penstock.core.log.segment import Slice
 from penstock.core.log.transactions import Aborted
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Acks, Isolation
-from penstock.core.ports import File
 from penstock.core.records.batch import LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, decode_header
 from penstock.core.records.control import Marker, build_marker
 from penstock.core.topic_config import TopicConfig
@@ -33,7 +32,7 @@ from penstock.node.replicas.damage import Damage
 from penstock.node.replicas.replica import Replica
 from penstock.node.replicas.times import TimedOffset, find_time
 from penstock.node.runtime.meters import Traffic
-from penstock.node.runtime.payloads import Opened, Payload
+from penstock.node.runtime.payloads import Opened, Payload, PayloadKey
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.workers import run_blocking
 
@@ -88,7 +87,8 @@ class Partition(Replica):
         """
         batch, header, now_ms = admitted
         if self.failure is not None or not self.is_writable:
-            self.log.producers.note_refused(header)
+            if header.producer_id >= 0 and self.is_leader:
+                self.log.producers.expect(header, now_ms)
             self.check_writable()
         if header.attributes & TRANSACTIONAL and not in_transaction:
             raise NoTransactionalId(f"{self}: a transactional batch was produced without a transactional id")
@@ -99,7 +99,8 @@ class Partition(Replica):
         try:
             offset = self._write(self.log.append, batch, header, now_ms)
         except DiskFull:
-            self.log.producers.note_refused(header)
+            if header.producer_id >= 0:
+                self.log.producers.expect(header, now_ms)
             raise
         append_time_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
         return _new(Appended, (offset, offset + header.last_offset_delta + 1, append_time_ms))
@@ -157,7 +158,7 @@ class Partition(Replica):
             raise
 
     def open_payload(
-        self, place: tuple[File, int], raw: memoryview, header: BatchHeader, when_opened: Opened
+        self, place: PayloadKey, raw: memoryview, header: BatchHeader, when_opened: Opened
     ) -> Payload | None:
         """The decompressed records of the batch at `place`; None while a worker decompresses it, then `when_opened` is
         called."""

@@ -96,6 +96,14 @@ class PartitionTable:
         partitions = [] if topic is None else self._by_topic.get(topic.name, [])
         return partitions[partition.partition] if partition.partition < len(partitions) else None
 
+    def find_led(self, topic: str, index: int) -> Partition | None:
+        """One partition by name, if this node leads it. Raises UnknownTopic."""
+        partitions = self._by_topic.get(topic)
+        if partitions is None or not 0 <= index < len(partitions):
+            raise UnknownTopic(f"there is no partition {index} of a topic {topic!r}")
+        partition = partitions[index]
+        return partition if partition is not None and partition.is_leader else None
+
     def leader_of(self, topic: str, index: int) -> int:
         """The broker that leads a partition; NO_LEADER if nobody does. Raises UnknownTopic."""
         found = self._catalog.topic_with(topic, index)

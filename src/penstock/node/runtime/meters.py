@@ -115,6 +115,21 @@ class LinkMeter:
         self.round_trips = Histogram(REQUEST_BOUNDS_S)
 
 
+class ForwardMeter:
+    """What the doors of this node publish to and read from other brokers for their clients."""
+
+    __slots__ = ("batches", "reads", "records", "retries", "waiting_bytes")
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.records = 0
+        """Those that were acknowledged."""
+        self.retries = 0
+        self.reads = 0
+        self.waiting_bytes = 0
+        """Of records that are not acknowledged yet."""
+
+
 class EtcdMeter:
     """Calls of this node to one endpoint of etcd."""
 
@@ -131,6 +146,7 @@ class Meters:
     """All meters of one node."""
 
     def __init__(self) -> None:
+        self.forwards = ForwardMeter()
         self.gossip = GossipMeter()
         self.fsyncs = Histogram(FSYNC_BOUNDS_S)
         self.doors: dict[str, DoorMeter] = {}

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from penstock.core.errors import BrokerError, TooLarge
 from penstock.core.limits import BATCH_HEADER_BYTES, LOOP_COMPRESSED_BYTES_MAX, LOOP_DECOMPRESSED_BYTES_MAX
-from penstock.core.ports import File
 from penstock.core.records.batch import BatchHeader, Buffer
 from penstock.core.records.compression import decompress, stored_decompressed_bytes_max
 from penstock.node.runtime.workers import Workers
@@ -25,7 +24,8 @@ CACHE_BYTES_MAX = 64 * 2**20
 CACHE_COUNT_MAX = 256
 
 Opened = Callable[[], None]
-_Key = tuple[File, int]
+PayloadKey = tuple[object, int]
+"""Identifies a batch: its file, or whatever else holds it, and its position there. The cache keeps the key alive."""
 
 
 class Payload(NamedTuple):
@@ -41,14 +41,14 @@ class Payloads:
     __slots__ = ("_cache", "_cached_bytes", "_opening")
 
     def __init__(self) -> None:
-        self._cache: OrderedDict[_Key, bytes | BrokerError] = OrderedDict()
+        self._cache: OrderedDict[PayloadKey, bytes | BrokerError] = OrderedDict()
         self._cached_bytes = 0
-        self._opening: dict[_Key, dict[Opened, None]] = {}
+        self._opening: dict[PayloadKey, dict[Opened, None]] = {}
 
     def open(
         self,
         workers: Workers,
-        place: _Key,
+        place: PayloadKey,
         raw: memoryview,
         header: BatchHeader,
         batch_bytes_max: int,
@@ -81,7 +81,7 @@ class Payloads:
         waiting[when_opened] = None
         return None
 
-    def _opened(self, place: _Key, outcome: bytes | BaseException) -> None:
+    def _opened(self, place: PayloadKey, outcome: bytes | BaseException) -> None:
         waiting = self._opening.pop(place)
         if isinstance(outcome, BaseException) and not isinstance(outcome, BrokerError):
             raise outcome

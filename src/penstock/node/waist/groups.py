@@ -5,12 +5,12 @@ A verb with a callback calls it exactly once, with the answer or a BrokerError, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.access import CLUSTER, Operation, group_resource, topic_resource
 from penstock.core.errors import BrokerError, TopicForbidden, UnknownGroup
-from penstock.core.machine import GroupMachine
+from penstock.core.machine import GroupKind, GroupMachine
 from penstock.core.machines.classic_group.group import Group
 from penstock.core.machines.classic_group.values import Assigned as Assigned
 from penstock.core.machines.classic_group.values import JoinCommand as JoinCommand
@@ -25,14 +25,16 @@ from penstock.core.machines.consumer_group.events import LEAVE_EPOCH as LEAVE_EP
 from penstock.core.machines.consumer_group.group import ConsumerGroup
 from penstock.core.machines.consumer_group.group import HeartbeatAnswer as HeartbeatAnswer
 from penstock.core.machines.consumer_group.group import MemberHeartbeat as MemberHeartbeat
+from penstock.core.model import TopicPartition
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_coordinator import GroupCoordinator
 from penstock.node.coordinators.groups import ListedGroup as ListedGroup
 from penstock.node.lag import Lag as Lag
-from penstock.node.lag import lag_of
+from penstock.node.lag import lag_of, topics_of
 from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.authorization import Authorization
+from penstock.node.waist.edges import Bounds
 from penstock.node.waist.group_descriptions import (
     AssignedTopic,
     ClassicGroupDescription,
@@ -45,17 +47,30 @@ from penstock.node.waist.group_descriptions import (
 )
 from penstock.node.waist.routes import Routes
 
+if TYPE_CHECKING:
+    from penstock.node.waist.elsewhere import Elsewhere
+
 Answered = Callable[[Any], None]
+
+
+class GroupListing(NamedTuple):
+    """Groups by id, and the errors of brokers that did not tell theirs."""
+
+    groups: list[ListedGroup]
+    silent: list[BrokerError]
 
 
 class GroupVerbs:
     """Serves members of groups, and tools."""
 
-    def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
+    def __init__(
+        self, broker: Broker, authorization: Authorization, routes: Routes, elsewhere: Elsewhere | None
+    ) -> None:
         self._broker = broker
         self._catalog = broker.catalog
         self._authorization = authorization
         self._routes = routes
+        self._elsewhere = elsewhere
 
     def _coordinator(self, session: Session, operation: Operation, group_id: str) -> GroupCoordinator:
         """The coordinator of a group, after the permission check."""
@@ -141,9 +156,37 @@ class GroupVerbs:
     # -- describe
 
     def all(self, session: Session) -> Sliced[Sequence[ListedGroup]]:
-        """The groups that the caller may describe, sorted by id; groups created or removed meanwhile may be
-        missing."""
+        """The groups of this broker that the caller may describe, sorted by id; groups created or removed meanwhile
+        may be missing."""
         listed = yield from self._broker.group_coordinator.groups.list_sliced()
+        return (yield from self._describable(session, listed))
+
+    @property
+    def are_here(self) -> bool:
+        """Whether this broker coordinates all groups: it is alone."""
+        return self._elsewhere is None
+
+    async def everywhere(self, session: Session) -> GroupListing:
+        """The same for all brokers of the cluster."""
+        slices = self._broker.runtime.slices
+        listed = list(await slices.run(self.all(session)))
+        if self._elsewhere is None:
+            return GroupListing(listed, [])
+        silent: list[BrokerError] = []
+        for told in (await self._elsewhere.offsets.groups()).values():
+            if isinstance(told, BrokerError):
+                silent.append(told)
+                continue
+            others = [
+                ListedGroup(one.group_id, GroupKind(one.kind), one.protocol_type, one.state_name)
+                for one in told
+            ]
+            listed += await slices.run(self._describable(session, others))
+        # A group that moves to another broker meanwhile may be listed by both.
+        by_id = {one.group_id: one for one in listed}
+        return GroupListing([by_id[group_id] for group_id in sorted(by_id)], silent)
+
+    def _describable(self, session: Session, listed: Sequence[ListedGroup]) -> Sliced[Sequence[ListedGroup]]:
         if self._authorization.allows(session, Operation.DESCRIBE, CLUSTER):
             return listed
         known: list[ListedGroup] = []
@@ -206,9 +249,9 @@ class GroupVerbs:
         return outline(await self._settled(session, group_id), self._catalog)
 
     async def lag(self, session: Session, group_id: str) -> Iterator[Lag]:
-        """The lag of a group by partition."""
+        """The lag of a group by partition, wherever that is led."""
         group = await self._settled(session, group_id)
-        found = lag_of(self._broker, group.id)
+        found = lag_of(self._broker, group.id, await self._bounds_elsewhere(group.id))
         if self._authorization.authorizer is None:
             return found
         return (
@@ -216,6 +259,17 @@ class GroupVerbs:
             for one in found
             if self._authorization.allows(session, Operation.DESCRIBE, topic_resource(one.place.topic))
         )
+
+    async def _bounds_elsewhere(self, group_id: str) -> Mapping[TopicPartition, Bounds | BrokerError]:
+        """Of the partitions on other brokers in whose topics the group has committed offsets."""
+        if self._elsewhere is None:
+            return {}
+        places: list[TopicPartition] = []
+        for name in topics_of(self._broker, group_id):
+            topic = self._catalog.find(name)
+            count = 0 if topic is None else topic.partition_count
+            places += self._elsewhere.among(TopicPartition(name, index) for index in range(count))
+        return await self._elsewhere.offsets.bounds(places)
 
     async def _settled(self, session: Session, group_id: str) -> GroupMachine:
         groups = self._coordinator(session, Operation.DESCRIBE, group_id).groups

@@ -1,7 +1,7 @@
 """Reads and encodes the records of one long reply in portions, one per loop iteration. Speaks no protocol.
 
-A page ends early where a batch must be decompressed in a worker first, or where reading fails. The reader continues at
-`next_offset`.
+A page ends early where a batch must be decompressed in a worker or fetched from another broker first, or where reading
+fails. The reader continues at `next_offset`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.core.errors import BrokerError
 from penstock.core.model import Record
 from penstock.core.records.portion import payload_bytes
 from penstock.core.session import Session
-from penstock.node.waist.reader import Reader, Run, Wanted
+from penstock.node.waist.reader import Reader, Run, Source, Wanted
 from penstock.node.waist.waits import Client
 
 PORTION_RECORDS_MAX = 500
@@ -62,6 +62,7 @@ class _PageRead:
     ) -> None:
         self._reader = reader
         self._session = session
+        self._source: Source | None = None
         self._client = client
         self._left = wanted
         """The rest of the request."""
@@ -71,7 +72,13 @@ class _PageRead:
         self._is_over = False
 
     def start(self) -> None:
-        self._reader.read(self._session, self._client, self._portion(), self._begin)
+        left = self._left
+        try:
+            self._source = self._reader.source(self._session, left.topic, left.partition, left.bytes_max)
+        except BrokerError as error:
+            self._answered(error)
+            return
+        self._reader.read(self._session, self._client, self._portion(), self._begin, self._source)
 
     def _portion(self) -> Wanted:
         left = self._left
@@ -110,8 +117,9 @@ class _PageRead:
     def _go_on(self, last: Run) -> None:
         if self._is_over:
             return
+        assert self._source is not None
         try:
-            run = self._reader.read_now(self._session, self._portion())
+            run = self._source.read(self._portion(), lambda: None)
         except BrokerError:  # the next read fails with it again and reports it
             self._end(last)
         else:

@@ -5,42 +5,31 @@ Reads at most the one batch that contains the timestamp.
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from penstock.core.access import CLUSTER, Operation
-from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Isolation, TopicRef
+from penstock.core.errors import BrokerError
+from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Isolation, TopicPartition, TopicRef
 from penstock.core.session import Session
 from penstock.node.replicas.committed_records import end_of
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.times import TimedOffset as TimedOffset
 from penstock.node.waist.authorization import Authorization
+from penstock.node.waist.edges import Bounds as Bounds
+from penstock.node.waist.edges import Edge as Edge
 from penstock.node.waist.routes import Routes
 
-
-class Edge(Enum):
-    """A special position."""
-
-    EARLIEST = "earliest"
-    """The first available record."""
-    LATEST = "latest"
-    """After the last record visible to the reader."""
-    NEWEST = "newest"
-    """The first record that has the highest timestamp."""
-
-
-class Bounds(NamedTuple):
-    """The start and end offset of one partition."""
-
-    start_offset: int
-    end_offset: int
+if TYPE_CHECKING:
+    from penstock.node.waist.elsewhere import Elsewhere
 
 
 class PositionVerbs:
     """Looks up offsets for clients."""
 
-    def __init__(self, authorization: Authorization, routes: Routes) -> None:
+    def __init__(self, authorization: Authorization, routes: Routes, elsewhere: Elsewhere | None) -> None:
         self._authorization = authorization
+        self._elsewhere = elsewhere
         self._find = routes.partition
 
     def find(
@@ -61,8 +50,18 @@ class PositionVerbs:
         partition.check_epoch(leader_epoch)
         return find_in(partition, when, isolation)
 
+    async def bounds_elsewhere(
+        self, session: Session, places: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Bounds | BrokerError]:
+        """Start and end offsets of the partitions among these that other brokers lead."""
+        if self._elsewhere is None:
+            return {}
+        for topic in dict.fromkeys(place.topic for place in places):
+            self._authorization.authorize_topic(session, Operation.DESCRIBE, topic)
+        return await self._elsewhere.offsets.bounds(self._elsewhere.among(places))
+
     def bounds(self, session: Session, topic: TopicRef, index: int) -> Bounds:
-        """Start and end offset of one partition."""
+        """Start and end offset of one partition of this node."""
         partition = self._describable(session, topic, index)
         return Bounds(partition.start_offset, partition.high_watermark)
 

@@ -8,7 +8,7 @@ Meanwhile the caller's connection is held, so that a later batch cannot overtake
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.core.access import Operation, transactional_id_resource
 from penstock.core.errors import (
@@ -148,7 +148,7 @@ class ProduceVerbs:
             partition = self.find(topic, index)
         except (NotLeader, LeaderNotAvailable):
             if batch:
-                self._note_refused(topic, index, batch)
+                self._expect(topic, index, batch)
             raise
         if not batch:
             raise InvalidRecord("the request carries no batch for this partition")
@@ -158,14 +158,16 @@ class ProduceVerbs:
             partition.check_online()
         return partition
 
-    def _note_refused(self, topic: TopicRef, index: int, batch: memoryview) -> None:
-        """This broker may lead a partition that it holds in the next moment. The batch must not be overtaken then by
-        one that its producer sent right after it."""
+    def _expect(self, topic: TopicRef, index: int, batch: memoryview) -> None:
+        """This broker may lead a partition that it holds in the next moment. The first batch of a producer must not be
+        overtaken then by one that was sent right after it."""
         catalog = self._broker.catalog
         found = catalog.find(topic) if isinstance(topic, str) else catalog.find_by_id(topic)
         held = None if found is None else self._broker.find_held(PartitionId(found.id, index))
         if held is not None and len(batch) >= BATCH_HEADER_BYTES:
-            held.log.producers.note_refused(decode_header(batch))
+            header = decode_header(batch)
+            if header.producer_id >= 0:
+                held.log.producers.expect(header, self._broker.runtime.clock.now_ms())
 
 
 class _Production:
@@ -387,7 +389,17 @@ def run_all(jobs: Sequence[Callable[[], Admitted] | BrokerError]) -> list[Admitt
     return outcomes
 
 
-def check_written_by_clients(partition: Partition) -> None:
+class WrittenPartition(Protocol):
+    """A partition that records are to be written to, here or on another broker."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def is_internal(self) -> bool: ...
+
+
+def check_written_by_clients(partition: WrittenPartition) -> None:
     """Raise InvalidTopic for internal topics."""
     if partition.is_internal:
         raise InvalidTopic(f"{partition.topic!r} is an internal topic, only the broker writes to it")

@@ -1,7 +1,8 @@
 """Appends single records, for doors whose clients send messages instead of batches. Speaks no protocol.
 
 Records that arrive for one partition in one loop iteration are appended as one batch, so that pipelined messages share
-one write and one flush. A rejected batch is retried record by record, so that only the invalid records fail.
+one write and one flush. A rejected batch is retried record by record, so that only the invalid records fail. Records
+for partitions that other brokers lead go through `forwards`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.access import Operation
-from penstock.core.errors import BrokerError, Offline, Refused, TopicExists, UnknownTopic
-from penstock.core.limits import BATCH_HEADER_BYTES, RECORDS_PER_DOOR_BATCH_MAX
-from penstock.core.model import Acks, NewRecord, check_topic_name
-from penstock.core.records.build import build_batch
+from penstock.core.errors import BrokerError, Offline, TopicExists, UnknownTopic
+from penstock.core.model import NewRecord, check_topic_name
 from penstock.core.records.murmur2 import partition_of
 from penstock.core.session import Session
 from penstock.node.broker import Broker
@@ -23,28 +22,19 @@ from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.authorization import Authorization
-from penstock.node.waist.produce import AppendedBatch, Hold, check_written_by_clients
+from penstock.node.waist.produce import Hold, check_written_by_clients
+from penstock.node.waist.record_batches import Published as Published
+from penstock.node.waist.record_batches import (
+    Settled,
+    append_records,
+    append_units,
+    cut_records,
+    settle_all,
+)
 from penstock.node.waist.routes import Routes
 
-RECORD_EXTRA_BYTES_MAX = 36
-"""Maximum overhead of one record: lengths and deltas."""
-
-HEADER_EXTRA_BYTES_MAX = 10
-
-APPEND_UNITS = 8
-RECORDS_PER_UNIT = 2
-"""Cost of an append: units per batch, and records per additional unit."""
-
-
-class Published(NamedTuple):
-    """Partition and offset of a record that is as durable as its topic requires."""
-
-    partition: int
-    offset: int
-
-
-Settled = Callable[[Published | BrokerError], None]
-"""Called once per record, in offset order within a partition."""
+if TYPE_CHECKING:
+    from penstock.node.waist.forwards import Forwards, RemotePartition
 
 
 class _AwaitingTopic(NamedTuple):
@@ -63,7 +53,7 @@ class _PendingBatch:
 
     __slots__ = ("partition", "records", "settled")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition | RemotePartition) -> None:
         self.partition = partition
         self.records: list[NewRecord] = []
         self.settled: list[Settled] = []
@@ -72,13 +62,17 @@ class _PendingBatch:
 class Publisher:
     """Appends records to any topic. One per door."""
 
-    def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
+    def __init__(
+        self, broker: Broker, authorization: Authorization, routes: Routes, forwards: Forwards | None
+    ) -> None:
         self._broker = broker
         self._authorization = authorization
-        self._find = routes.partition
+        self._forwards = forwards
+        """None: this broker is alone."""
+        self._find = routes.partition if forwards is None else forwards.find
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
-        self._pending: dict[Partition, _PendingBatch] = {}
+        self._pending: dict[Partition | RemotePartition, _PendingBatch] = {}
         self._unsent: deque[_PendingBatch] = deque()
         """Batches of earlier iterations, in order; one sliced work appends them."""
         self._is_sending = False
@@ -110,7 +104,10 @@ class Publisher:
             if self._broker.catalog.find(topic) is None:
                 self._publish_to_new(session, topic, record, settled, partition, hold)
             else:
-                self._add(self._choose(topic, record.key, partition), record, settled)
+                target = self._choose(topic, record.key, partition)
+                self._add(target, record, settled)
+                if self._forwards is not None:
+                    self._forwards.hold_back(target, hold)
         except BrokerError as error:
             self._loop.call_soon(settled, error)
 
@@ -148,7 +145,7 @@ class Publisher:
 
     # -- partitioning
 
-    def _choose(self, topic: str, key: bytes | None, index: int | None) -> Partition:
+    def _choose(self, topic: str, key: bytes | None, index: int | None) -> Partition | RemotePartition:
         if index is None:
             count = self._broker.catalog.topic(topic).partition_count
             if count == 1:
@@ -210,7 +207,7 @@ class Publisher:
 
     # -- batches
 
-    def _add(self, partition: Partition, record: NewRecord, settled: Settled) -> None:
+    def _add(self, partition: Partition | RemotePartition, record: NewRecord, settled: Settled) -> None:
         pending = self._pending.get(partition)
         if pending is None:
             if not self._pending:
@@ -231,71 +228,36 @@ class Publisher:
     def _send_pending(self) -> Sliced[None]:
         while self._unsent:
             pending = self._unsent.popleft()
-            bytes_max = pending.partition.config.message_bytes_max
-            for start, stop in _cut(pending.records, bytes_max):
-                now_ms = self._broker.runtime.clock.now_ms()
-                self._append(
-                    pending.partition, pending.records[start:stop], pending.settled[start:stop], now_ms
-                )
-                yield APPEND_UNITS + (stop - start) // RECORDS_PER_UNIT
+            partition = pending.partition
+            if isinstance(partition, Partition):
+                yield from self._append(partition, pending)
+            else:
+                yield from partition.add(pending.records, pending.settled)
+
+    def _append(self, partition: Partition, pending: _PendingBatch) -> Sliced[None]:
+        for start, stop, _ in cut_records(pending.records, partition.config.message_bytes_max):
+            records, settled = pending.records[start:stop], pending.settled[start:stop]
+            if self._forwards is not None and not partition.is_leader:
+                yield from self._forward(self._forwards, partition, records, settled)
+                continue
+            now_ms = self._broker.runtime.clock.now_ms()
+            moved = append_records(partition, records, settled, now_ms)
+            if moved is not None:
+                settle_all(settled, moved)
+            yield append_units(stop - start)
+
+    def _forward(
+        self, forwards: Forwards, partition: Partition, records: list[NewRecord], settled: list[Settled]
+    ) -> Sliced[None]:
+        """The partition ceased to be led here after it was chosen."""
+        try:
+            remote = forwards.elsewhere(partition.topic, partition.index)
+        except UnknownTopic as error:
+            settle_all(settled, error)
+        else:
+            yield from remote.add(records, settled)
 
     def _pending_sent(self, outcome: object) -> None:
         self._is_sending = False
         if self._unsent:  # a defect ended the work: do not leave the others waiting
             self._send()
-
-    def _append(
-        self, partition: Partition, records: list[NewRecord], settled: list[Settled], now_ms: int
-    ) -> None:
-        try:
-            appended = partition.append(memoryview(build_batch(records, now_ms)), Acks.ALL)
-            written = AppendedBatch(partition, appended, Acks.ALL)
-        except Refused as error:
-            if len(records) == 1:
-                settled[0](error)
-                return
-            for record, one in zip(records, settled, strict=True):
-                self._append(partition, [record], [one], now_ms)
-        except BrokerError as error:
-            for one in settled:
-                one(error)
-        else:
-            written.when_acknowledged(_on_acknowledged(partition.index, written.base_offset, settled))
-
-
-def _on_acknowledged(
-    partition: int, base_offset: int, settled: list[Settled]
-) -> Callable[[BrokerError | None], None]:
-    """The callback of a batch: settles each of its records."""
-
-    def acknowledged(error: BrokerError | None) -> None:
-        if error is not None:
-            for one in settled:
-                one(error)
-            return
-        for offset, one in enumerate(settled, base_offset):
-            one(Published(partition, offset))
-
-    return acknowledged
-
-
-def _cut(records: list[NewRecord], bytes_max: int) -> list[tuple[int, int]]:
-    """Split records into runs that fit into one batch each. A record that is too large is a run of its own."""
-    cuts = []
-    start, size = 0, BATCH_HEADER_BYTES
-    for index, record in enumerate(records):
-        record_bytes = _bytes_of(record)
-        is_full = size + record_bytes > bytes_max or index - start >= RECORDS_PER_DOOR_BATCH_MAX
-        if is_full and index > start:
-            cuts.append((start, index))
-            start, size = index, BATCH_HEADER_BYTES
-        size += record_bytes
-    cuts.append((start, len(records)))
-    return cuts
-
-
-def _bytes_of(record: NewRecord) -> int:
-    size = RECORD_EXTRA_BYTES_MAX + len(record.key or b"") + len(record.value or b"")
-    for name, content in record.headers:
-        size += HEADER_EXTRA_BYTES_MAX + len(name.encode()) + len(content or b"")
-    return size

@@ -42,6 +42,8 @@ class Routes:
         self.partition = broker.partition
         """One partition, by the topic's name or id. Bound, not wrapped: it is on the hot path."""
         self.partitions_of = broker.partitions_of
+        self.find_led = broker.find_led
+        """The same without an error if another broker leads it: None."""
 
     def groups(self, group_id: str) -> GroupCoordinator:
         """The coordinator of a group."""

@@ -5,9 +5,10 @@ Every topic of a request has its own outcome; the successful ones are committed 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.access import Operation, topic_resource
 from penstock.core.config_entry import ConfigEntry
@@ -15,6 +16,7 @@ from penstock.core.errors import (
     AgainstPolicy,
     BrokerError,
     InvalidTopic,
+    LeaderNotAvailable,
     TopicExists,
     UnknownTopic,
     UnknownTopicId,
@@ -26,16 +28,21 @@ from penstock.core.machines.catalog.config_changes import ConfigOp as ConfigOp
 from penstock.core.machines.catalog.events import Event, TopicSaved
 from penstock.core.machines.catalog.events import Topic as Topic
 from penstock.core.machines.cluster.values import NO_LEADER
-from penstock.core.model import TopicRef
+from penstock.core.model import TopicPartition, TopicRef
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.replicas.admission import REPLICAS
+from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.slices import Pace
 from penstock.node.topic_creation import NewTopic as NewTopic
 from penstock.node.topic_creation import ReplicaAssignment as ReplicaAssignment
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.changes import Changes, Deadline, Step, check_named_once, repeated
 from penstock.node.waist.routes import Routes
+
+if TYPE_CHECKING:
+    from penstock.node.waist.elsewhere import Elsewhere
+    from penstock.node.waist.remote_offsets import RemoteDetail
 
 NO_ID = bytes(16)
 """Placeholder for a topic id that is unknown or hidden from the caller."""
@@ -78,7 +85,7 @@ class PartitionState(NamedTuple):
 
 
 class PartitionDetail(NamedTuple):
-    """Offsets and size of one partition."""
+    """Offsets and size of one partition; all -1 if its leader, another broker, did not tell."""
 
     partition: int
     start_offset: int
@@ -86,6 +93,12 @@ class PartitionDetail(NamedTuple):
     last_stable_offset: int
     size_bytes: int
     is_online: bool
+    error: BrokerError | None = None
+    """Why nothing is known about it."""
+
+
+Details = Mapping[TopicPartition, "RemoteDetail | BrokerError"]
+"""What other brokers told about partitions that they lead."""
 
 
 class _Quota:
@@ -110,11 +123,14 @@ class _Quota:
 class TopicVerbs:
     """Serves topics to clients."""
 
-    def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
+    def __init__(
+        self, broker: Broker, authorization: Authorization, routes: Routes, elsewhere: Elsewhere | None
+    ) -> None:
         self._broker = broker
         self._catalog = broker.catalog
         self._authorization = authorization
         self._routes = routes
+        self._elsewhere = elsewhere
         self._changes = Changes(broker)
 
     # -- create
@@ -396,25 +412,65 @@ class TopicVerbs:
             isr = [broker_id for broker_id in one.isr if broker_id not in offline]
             yield PartitionState(one.partition, leader_id, one.leader_epoch, list(one.replicas), isr, offline)
 
-    def details(self, session: Session, topic: str) -> Iterator[PartitionDetail]:
-        """Offsets and sizes of a topic's partitions."""
+    @property
+    def are_here(self) -> bool:
+        """Whether this broker leads all partitions: it is alone, and `details` needs nobody else."""
+        return self._elsewhere is None
+
+    async def details_elsewhere(self, session: Session, topics: Iterable[str]) -> Details:
+        """Ask the leaders of those partitions that are led elsewhere; an error in place of an answer."""
+        if self._elsewhere is None:
+            return {}
+        places: list[TopicPartition] = []
+        for name in topics:
+            self._authorization.authorize_topic(session, Operation.DESCRIBE, name)
+            topic = self._catalog.find(name)
+            count = 0 if topic is None else topic.partition_count
+            places += self._elsewhere.among(TopicPartition(name, index) for index in range(count))
+        return await self._elsewhere.offsets.details(places)
+
+    def details(
+        self, session: Session, topic: str, elsewhere: Details = MappingProxyType({})
+    ) -> Iterator[PartitionDetail]:
+        """Offsets and sizes of a topic's partitions. In a cluster `elsewhere` comes from `details_elsewhere`."""
         self._authorization.authorize_topic(session, Operation.DESCRIBE, topic)
-        return (
-            PartitionDetail(
-                one.index,
-                one.start_offset,
-                one.high_watermark,
-                one.last_stable_offset,
-                one.log.size(),
-                one.failure is None,
-            )
-            for one in self._routes.partitions_of(topic)
-        )
+        here = (_detail(one) for one in self._routes.partitions_of(topic))
+        return here if self._elsewhere is None else self._all_details(topic, elsewhere)
+
+    def _all_details(self, topic: str, elsewhere: Details) -> Iterator[PartitionDetail]:
+        found = self._catalog.find(topic)
+        for index in range(0 if found is None else found.partition_count):
+            try:
+                partition = self._routes.find_led(topic, index)
+            except UnknownTopic:
+                return  # deleted meanwhile
+            if partition is not None:
+                yield _detail(partition)
+                continue
+            told = elsewhere.get(TopicPartition(topic, index), _UNTOLD)
+            if isinstance(told, BrokerError):
+                yield PartitionDetail(index, -1, -1, -1, -1, is_online=False, error=told)
+            else:
+                yield PartitionDetail(index, *told, is_online=True)
 
     def configs(self, session: Session, topic: str) -> list[ConfigEntry]:
         """Every setting of a topic with its value and source."""
         self._authorization.authorize_topic(session, Operation.DESCRIBE_CONFIGS, topic)
         return self._catalog.describe(topic)
+
+
+_UNTOLD = LeaderNotAvailable("the partition was moved while its leader was asked; ask again")
+
+
+def _detail(partition: Partition) -> PartitionDetail:
+    return PartitionDetail(
+        partition.index,
+        partition.start_offset,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.size(),
+        partition.failure is None,
+    )
 
 
 def _delete(twice: set[Hashable], ref: TopicRef, name: str | None, catalog: Catalog) -> Sequence[Event]:

@@ -26,6 +26,7 @@ from penstock.node.waist.topics import TopicVerbs
 from penstock.node.waist.transactions import TransactionVerbs
 
 if TYPE_CHECKING:
+    from penstock.node.waist.elsewhere import Elsewhere
     from penstock.node.waist.moves import MoveVerbs
     from penstock.node.waist.overview import OverviewVerbs
     from penstock.node.waist.publisher import Publisher
@@ -47,6 +48,7 @@ class Waist:
         self.authorization = authorization = Authorization(broker.catalog)
         self._routes = routes = Routes(broker)
         self._broker = broker
+        self._elsewhere = elsewhere = _reach_others(broker)
         self.slices = broker.runtime.slices
         """Runs long work of all doors in slices."""
         self.now_ms = broker.runtime.clock.now_ms
@@ -58,15 +60,15 @@ class Waist:
         self.configs = ConfigVerbs(broker, authorization, lambda: self.cluster.advertised)
         self.coordinators = CoordinatorVerbs(broker, authorization, self.cluster)
         self.fetch = FetchVerbs(authorization, routes)
-        self.groups = GroupVerbs(broker, authorization, routes)
+        self.groups = GroupVerbs(broker, authorization, routes, elsewhere)
         self.peers = PeerVerbs(broker)
         self.placement = PlacementVerbs(broker, authorization, routes)
-        self.positions = PositionVerbs(authorization, routes)
+        self.positions = PositionVerbs(authorization, routes, elsewhere)
         self.produce = ProduceVerbs(broker, authorization, routes)
         self.replicas = ReplicaVerbs(broker, routes)
         self.security = SecurityVerbs(authorization)
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)
-        self.topics = TopicVerbs(broker, authorization, routes)
+        self.topics = TopicVerbs(broker, authorization, routes, elsewhere)
         self.transactions = TransactionVerbs(broker, authorization, routes, self.committed)
 
     def overview(self) -> OverviewVerbs:
@@ -85,14 +87,24 @@ class Waist:
         """Create the door's publisher of single records."""
         from penstock.node.waist.publisher import Publisher
 
-        return Publisher(self._broker, self.authorization, self._routes)
+        forwards = None if self._elsewhere is None else self._elsewhere.forwards
+        return Publisher(self._broker, self.authorization, self._routes, forwards)
 
     def reader(self) -> Reader:
         """Create the door's reader of single records."""
         from penstock.node.waist.reader import Reader
 
-        return Reader(self.authorization, self._routes)
+        return Reader(self.authorization, self._routes, self._elsewhere)
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work in a worker and await its result."""
         return await run_blocking(self._broker.runtime.workers, work)
+
+
+def _reach_others(broker: Broker) -> Elsewhere | None:
+    """The other brokers of the cluster; None for a single broker, which loads none of this."""
+    if broker.links is None:
+        return None
+    from penstock.node.waist.elsewhere import Elsewhere
+
+    return Elsewhere(broker, broker.links)

@@ -19,7 +19,7 @@ from penstock.wire.kafka.codec import (
     encode_response_sliced,
 )
 from penstock.wire.kafka.error_codes import ErrorCode
-from penstock.wire.kafka.error_table import CODES, error_name, error_of
+from penstock.wire.kafka.error_table import CODES, error_from_code, error_name
 from penstock.wire.kafka.fast import encode_produced
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
     "encode_request_parts",
     "encode_response",
     "encode_response_sliced",
+    "error_from_code",
     "error_name",
-    "error_of",
     "messages",
 ]

@@ -125,7 +125,7 @@ ERRORS: dict[int, type[BrokerError]] = {
 }
 
 
-def error_of(code: int, message: str) -> BrokerError:
+def error_from_code(code: int, message: str) -> BrokerError:
     """The error that a broker answered. A code that is unknown here is an unknown outcome."""
     found = ERRORS.get(code)
     if found is None:

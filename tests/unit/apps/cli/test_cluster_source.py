@@ -72,7 +72,7 @@ def test_what_only_http_tells_needs_an_http_door(with_http: Broker, without_http
     assert ClusterSource(with_http.bootstrap).ring().content["vnodes"] == 128
     assert ClusterSource(with_http.bootstrap).gossip().content["on"] is False
     for read in (ClusterSource.ring, ClusterSource.gossip):
-        with pytest.raises(NoBroker, match="broker 0 has none.*--http-port"):
+        with pytest.raises(NoBroker, match=r"broker 0 has none.*--http-port"):
             read(ClusterSource(without_http.bootstrap))
 
 

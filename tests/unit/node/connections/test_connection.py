@@ -15,7 +15,6 @@ from in_process_client import Line, receive
 from manual_ports import turns
 from penstock.core.errors import BrokerError, TornSegment
 from penstock.core.log.segment import Slice
-from penstock.node.connections import connection as connection_module
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.crowd import CROWD_UNITS, Crowd
 from penstock.node.connections.framing import LengthPrefixed
@@ -465,57 +464,5 @@ def test_a_file_that_is_gone_already_ends_the_connection_and_pins_nothing(tmp_pa
         assert client.line.was_aborted
         other.close()
         assert files.open_count() == 0
-
-    connected(test)
-
-
-# -- replies in any order
-
-
-def test_replies_leave_as_they_are_ready_once_any_order_is_allowed() -> None:
-    async def test() -> None:
-        client = Client()
-        client.connection.allow_any_order()
-        client.send(b"1", b"2", b"3")
-        assert client.connection.in_flight == 3 and not client.connection.is_quiet
-        client.slots[2].answer([b"third "])
-        client.slots[0].answer([b"first "])
-        await turns()
-        assert client.line.sent == b"third first "
-        assert client.connection.in_flight == 1
-        client.slots[1].answer([b"second"])
-        await turns()
-        assert client.line.sent == b"third first second"
-        assert client.connection.is_quiet
-
-    connected(test)
-
-
-def test_requests_in_flight_are_limited_in_any_order_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a limit of their own: one connection carries the requests of many clients."""
-    monkeypatch.setattr(connection_module, "LINK_REQUESTS_IN_FLIGHT_MAX", 2)
-
-    async def test() -> None:
-        client = Client(Limits(requests_in_flight_max=1))
-        client.connection.allow_any_order()
-        client.send(b"1", b"2", b"3")
-        assert client.requests == [b"1", b"2"] and not client.line.is_reading
-        client.slots[1].answer([b"second "])
-        await turns()
-        assert client.requests == [b"1", b"2", b"3"] and not client.line.is_reading
-
-    connected(test)
-
-
-def test_a_reply_in_any_order_to_a_client_that_is_gone_is_dropped() -> None:
-    async def test() -> None:
-        client = Client()
-        client.connection.allow_any_order()
-        client.send(b"1")
-        client.connection.close("gone")
-        client.connection.connection_lost(None)
-        client.slots[0].answer([b"late"])
-        await turns()
-        assert client.line.sent == b""
 
     connected(test)

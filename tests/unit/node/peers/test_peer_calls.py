@@ -153,7 +153,7 @@ def test_offsets_are_looked_up() -> None:
         await stage.append(stage.batch(4))
 
         async def find(timestamp_ms: int, **more: Any) -> RemoteOffset:
-            return await peer_calls.list_offsets(
+            return await peer_calls.look_up_offset(
                 stage.links, PEER_ID, more.pop("place", PLACE), timestamp_ms, timeout_ms=TIMEOUT_MS, **more
             )
 
@@ -190,7 +190,7 @@ def test_a_transaction_is_joined_verified_and_ended_from_another_broker() -> Non
         failures = await peer_calls.write_markers(
             stage.links,
             PEER_ID,
-            tuple(producer),
+            (producer[0], producer[1]),
             Marker(is_commit=True, coordinator_epoch=0),
             [PLACE, missing],
             is_bumped=False,

@@ -12,6 +12,7 @@ from manual_ports import NOW_MS, Hand, append, run, turns
 from penstock.core.errors import (
     AgainstPolicy,
     CorruptBatch,
+    DiskFull,
     Fenced,
     InvalidRecord,
     InvalidTimestamp,
@@ -106,6 +107,37 @@ def test_a_repeated_batch_has_its_first_offset_and_waits_for_durability_too() ->
         partition.append(hand.batch(**{**ids, "producer_epoch": 1}))
         with pytest.raises(StaleProducer):
             partition.append(hand.batch(**ids))
+
+    run(test)
+
+
+def test_a_first_batch_that_found_no_space_is_not_overtaken_by_the_next() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**OS)
+        ids = {"producer_id": 7, "producer_epoch": 0}
+        hand.disk.fill_after(200)
+        with pytest.raises(DiskFull):
+            partition.append(hand.batch(size=300, sequence=0, **ids))
+        with pytest.raises(OutOfOrder):
+            partition.append(hand.batch(size=10, sequence=1, **ids))
+        hand.disk.enlarge()
+        assert partition.append(hand.batch(size=300, sequence=0, **ids)).base_offset == 0
+        assert partition.append(hand.batch(size=10, sequence=1, **ids)).base_offset == 1
+
+    run(test)
+
+
+def test_a_later_batch_of_an_unknown_producer_that_found_no_space_says_nothing_about_the_first() -> None:
+    async def test() -> None:
+        hand = Hand()
+        partition = hand.partition(**OS)
+        ids = {"producer_id": 7, "producer_epoch": 0, "sequence": 20}
+        hand.disk.fill_after(200)
+        with pytest.raises(DiskFull):
+            partition.append(hand.batch(size=300, **ids))
+        hand.disk.enlarge()
+        assert partition.append(hand.batch(size=300, **ids)).base_offset == 0
 
     run(test)
 

@@ -42,7 +42,7 @@ def test_a_cluster_is_described_alike_by_all_brokers() -> None:
             (2, 2, 2),
             (3, 2, 2),
         ]
-        assert [one.addresses["kafka"] for one in first.brokers][0] == Address("node-1", 9092)
+        assert first.brokers[0].addresses["kafka"] == Address("node-1", 9092)
         assert all(one.has_session and not one.is_fenced for one in first.brokers)
 
     on_a_cluster(play)

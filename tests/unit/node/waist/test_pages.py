@@ -15,7 +15,8 @@ from penstock.core.records.build import build_batch
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.waist.pages import PORTION_BYTES_MAX, PORTION_RECORDS_MAX, Page, Pages
-from penstock.node.waist.reader import Reader, Wanted
+from penstock.node.waist.reader import Wanted
+from penstock.node.waist.sources import PartitionSource
 from penstock.node.waist.waist import Waist
 
 SESSION = Session("test")
@@ -117,7 +118,7 @@ def test_a_page_ends_where_reading_fails(monkeypatch: pytest.MonkeyPatch) -> Non
         pages = await stage(broker, *[10] * 2_000)
         answers: list[Page | BrokerError] = []
         pages.read(SESSION, Client(), Wanted("orders", 0, 0, records_max=2_000), encode, answers.append)
-        monkeypatch.setattr(Reader, "_find", _gone)
+        monkeypatch.setattr(PartitionSource, "read", _gone)
         await until(lambda: answers)
         (found,) = answers
         assert isinstance(found, Page) and found.next_offset == PORTION_RECORDS_MAX

@@ -49,6 +49,11 @@ async def put(partition: Partition, *values: bytes, codec: int = 0, time_ms: int
     await until(lambda: partition.high_watermark >= appended.end_offset)
 
 
+def read_now(reader: Reader, wanted: Wanted) -> Run:
+    """What is there, without waiting."""
+    return reader.source(SESSION, wanted.topic, wanted.partition).read(wanted, lambda: None)
+
+
 def values(run: Run) -> list[bytes | None]:
     return [record.value for record in run.records]
 
@@ -62,12 +67,12 @@ def test_from_any_offset_within_a_batch_and_over_batches() -> None:
         await put(partition, b"5")
         for offset in range(6):
             for records_max in range(1, 7):
-                run = reader.read_now(SESSION, Wanted("orders", 0, offset, records_max))
+                run = read_now(reader, Wanted("orders", 0, offset, records_max))
                 expected = list(range(offset, min(offset + records_max, 6)))
                 assert values(run) == [b"%d" % number for number in expected]
                 assert [record.offset for record in run.records] == expected
                 assert (run.next_offset, run.start_offset, run.end_offset) == (expected[-1] + 1, 0, 6)
-        run = reader.read_now(SESSION, Wanted("orders", 0, 6))
+        run = read_now(reader, Wanted("orders", 0, 6))
         assert run == Run([], 6, 0, 6)
 
     with_broker(test)
@@ -79,7 +84,7 @@ def test_bytes_are_a_limit_but_one_record_always_fits() -> None:
         partition, reader = broker.partition("orders", 0), Waist(broker).reader()
         await put(partition, b"a" * 100, b"b" * 100, b"c" * 100)
         for bytes_max, count in ((0, 1), (1, 1), (150, 1), (200, 2), (299, 2), (300, 3), (10**9, 3)):
-            run = reader.read_now(SESSION, Wanted("orders", 0, 0, 100, bytes_max))
+            run = read_now(reader, Wanted("orders", 0, 0, 100, bytes_max))
             assert len(run.records) == count, bytes_max
 
     with_broker(test)
@@ -173,8 +178,8 @@ def test_what_was_aborted_is_left_out_and_what_is_open_is_waited_for() -> None:
         everything = Wanted("orders", 0, 0, 100)
         dirty = everything._replace(isolation=Isolation.READ_UNCOMMITTED)
         await put_in_transaction(partition, 0, b"aborted")
-        assert reader.read_now(SESSION, everything) == Run([], 0, 0, 0)
-        assert values(reader.read_now(SESSION, dirty)) == [b"aborted"]
+        assert read_now(reader, everything) == Run([], 0, 0, 0)
+        assert values(read_now(reader, dirty)) == [b"aborted"]
         waiting = answer_to(reader, everything._replace(wait_ms=60_000))
         partition.append_marker(7, 0, Marker(is_commit=False, coordinator_epoch=0))
         await until(lambda: partition.last_stable_offset == 2)
@@ -184,9 +189,9 @@ def test_what_was_aborted_is_left_out_and_what_is_open_is_waited_for() -> None:
         partition.append_marker(7, 0, Marker(is_commit=True, coordinator_epoch=0))
         await until(lambda: waiting)
         assert isinstance(waiting[0], Run) and values(waiting[0]) == [b"committed"]
-        run = reader.read_now(SESSION, everything)
+        run = read_now(reader, everything)
         assert (values(run), run.next_offset) == ([b"committed"], 4)
-        assert values(reader.read_now(SESSION, dirty)) == [b"aborted", b"committed"]
+        assert values(read_now(reader, dirty)) == [b"aborted", b"committed"]
 
     with_broker(test)
 
@@ -223,11 +228,12 @@ def test_by_time_and_from_the_end() -> None:
         await put(partition, b"a", time_ms=1_000)
         await put(partition, b"b", time_ms=2_000)
         reader = Waist(broker).reader()
-        found = [
-            reader.start(SESSION, "orders", 0, time_ms, Isolation.READ_COMMITTED)
-            for time_ms in (0, 1_001, 2_001)
-        ]
-        assert found == [0, 1, 2]
-        assert reader.start(SESSION, "orders", 0, Edge.LATEST, Isolation.READ_UNCOMMITTED) == 2
+        found: list[int | BrokerError] = []
+        for time_ms in (0, 1_001, 2_001):
+            reader.start(SESSION, "orders", 0, time_ms, Isolation.READ_COMMITTED, found.append)
+        reader.start(SESSION, "orders", 0, Edge.LATEST, Isolation.READ_UNCOMMITTED, found.append)
+        assert found == [0, 1, 2, 2]
+        reader.start(SESSION, "nowhere", 0, Edge.LATEST, Isolation.READ_UNCOMMITTED, found.append)
+        assert isinstance(found[-1], UnknownTopic)
 
     with_broker(test)

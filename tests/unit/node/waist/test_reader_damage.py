@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,7 +31,8 @@ from subscription_node import publish as publish_to
 
 RELAXED = {"penstock_validation": "header", "penstock_durability": "os"}
 TEXT = b"z" * (LOOP_DECOMPRESSED_BYTES_MAX // 2)
-NOBODY: Any = object()
+NOBODY: Any = SimpleNamespace(on_close=lambda callback: None, not_on_close=lambda callback: None)
+"""A client that never leaves."""
 SESSION = Session("test")
 
 
@@ -201,7 +203,8 @@ def test_records_that_are_not_asked_for_are_not_decoded(monkeypatch: pytest.Monk
         decoded: list[int] = []
         real = Partition.open_payload
         monkeypatch.setattr(Partition, "open_payload", lambda *given: decoded.append(1) or real(*given))
-        run = reader.read_now(SESSION, Wanted("orders", 0, 4_000, records_max=1))
+        source = reader.source(SESSION, "orders", 0)
+        run = source.read(Wanted("orders", 0, 4_000, records_max=1), lambda: None)
         assert [record.offset for record in run.records] == [4_000] and decoded == [1]
 
     with_broker(test)
