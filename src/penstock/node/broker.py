@@ -188,10 +188,12 @@ class Broker:
             await self._file.open()
         removed = await self._metadata.recover(self._recovery_points.get(metadata_file.DIRECTORY, 0))
         await self.change(self._adopt_topic_defaults)
-        # Coordinators look up the partitions of other topics as soon as they lead.
-        for topic in sorted(self.catalog.topics, key=lambda topic: topic.internal):
-            run_unsliced(self._open_topic(topic))
-        await self._table.sync_recovered()
+        # Coordinators read partitions of other topics as soon as they lead: those must be readable by then.
+        for is_internal in (False, True):
+            for topic in self.catalog.topics:
+                if topic.internal is is_internal:
+                    run_unsliced(self._open_topic(topic))
+            await self._table.sync_recovered()
         self._table.remove_leftovers(removed)
         self._metadata.start()
         self._janitor.start()
