@@ -162,7 +162,7 @@ class TransactionalProducer(Client):
         _check(answer.responses[0].partition_responses[0].error_code)
 
     async def _pend(self, by: Claim, offset: int) -> None:
-        producer = {
+        producer: dict[str, Any] = {
             "transactional_id": self.name,
             "producer_id": by.producer_id,
             "producer_epoch": by.producer_epoch,
@@ -202,7 +202,8 @@ class TransactionalProducer(Client):
         return Claim(answer.producer_id, answer.producer_epoch)
 
     async def committed_offset(self) -> int:
-        """The offset of the group, -1 if there is none."""
+        """The offset of the group, -1 if there is none. Its coordinator may have moved since it was asked last."""
+        self._router.forget()
         request = messages.OffsetFetchRequest
         topic = request.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
         answer = await self._call(

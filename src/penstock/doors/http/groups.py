@@ -20,6 +20,7 @@ class HttpGroupHandlers:
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
         self._verbs = waist.groups
+        self._forwarded = waist.forwarded_groups
 
     def all(self, exchange: Exchange) -> Sliced[Response] | Coroutine[Any, Any, Response]:
         """GET /api/v1/groups"""
@@ -37,14 +38,14 @@ class HttpGroupHandlers:
 
     async def describe(self, exchange: Exchange) -> Response:
         """GET /api/v1/groups/{group}"""
-        group = await self._verbs.outline(exchange.session, exchange.parts["group"])
+        group = await self._forwarded.outline(exchange.session, exchange.parts["group"])
         head = {"group": group.group_id, "kind": group.kind, "state": group.state_name}
         return await self._slices.run(json_rows(head, "members", map(_member, group.members)))
 
     async def lag(self, exchange: Exchange) -> Response:
         """GET /api/v1/groups/{group}/lag"""
         group_id = exchange.parts["group"]
-        found = await self._verbs.lag(exchange.session, group_id)
+        found = await self._forwarded.lag(exchange.session, group_id)
         return await self._slices.run(_lag(group_id, found))
 
 

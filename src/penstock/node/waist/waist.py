@@ -13,11 +13,13 @@ from penstock.node.waist.committed import CommittedVerbs
 from penstock.node.waist.configs import ConfigVerbs
 from penstock.node.waist.coordinators import CoordinatorVerbs
 from penstock.node.waist.fetch import FetchVerbs
+from penstock.node.waist.forwarded_groups import ForwardedGroupVerbs
 from penstock.node.waist.groups import GroupVerbs
 from penstock.node.waist.peers import PeerVerbs
 from penstock.node.waist.placement import PlacementVerbs
 from penstock.node.waist.positions import PositionVerbs
 from penstock.node.waist.produce import ProduceVerbs
+from penstock.node.waist.replicas import ReplicaVerbs
 from penstock.node.waist.routes import Routes
 from penstock.node.waist.security import SecurityVerbs
 from penstock.node.waist.subscriptions import SubscriptionVerbs
@@ -26,6 +28,7 @@ from penstock.node.waist.transactions import TransactionVerbs
 
 if TYPE_CHECKING:
     from penstock.node.waist.elsewhere import Elsewhere
+    from penstock.node.waist.moves import MoveVerbs
     from penstock.node.waist.overview import OverviewVerbs
     from penstock.node.waist.publisher import Publisher
     from penstock.node.waist.reader import Reader
@@ -59,10 +62,12 @@ class Waist:
         self.coordinators = CoordinatorVerbs(broker, authorization, self.cluster)
         self.fetch = FetchVerbs(authorization, routes)
         self.groups = GroupVerbs(broker, authorization, routes, elsewhere)
-        self.peers = PeerVerbs(broker)
+        self.forwarded_groups = ForwardedGroupVerbs(broker, authorization, self.groups, self.committed)
+        self.peers = PeerVerbs(broker, authorization)
         self.placement = PlacementVerbs(broker, authorization, routes)
         self.positions = PositionVerbs(authorization, routes, elsewhere)
         self.produce = ProduceVerbs(broker, authorization, routes)
+        self.replicas = ReplicaVerbs(broker, routes)
         self.security = SecurityVerbs(authorization)
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)
         self.topics = TopicVerbs(broker, authorization, routes, elsewhere)
@@ -73,6 +78,12 @@ class Waist:
         from penstock.node.waist.overview import OverviewVerbs
 
         return OverviewVerbs(self._broker, self.authorization, self.cluster, self.topics)
+
+    def moves(self) -> MoveVerbs:
+        """Create the verbs that move partitions: few doors need them."""
+        from penstock.node.waist.moves import MoveVerbs
+
+        return MoveVerbs(self._broker, self.authorization)
 
     def publisher(self) -> Publisher:
         """Create the door's publisher of single records."""
@@ -94,8 +105,8 @@ class Waist:
 
 def _reach_others(broker: Broker) -> Elsewhere | None:
     """The other brokers of the cluster; None for a single broker, which loads none of this."""
-    if broker.links is None:
+    if broker.others is None:
         return None
     from penstock.node.waist.elsewhere import Elsewhere
 
-    return Elsewhere(broker, broker.links)
+    return Elsewhere(broker, broker.others)
