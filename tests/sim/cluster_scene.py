@@ -35,8 +35,9 @@ COORDINATOR_CHANCE = 0.1
 """How often the metadata store is a coordinator process, and not the model."""
 TOPICS = {"a": 3, "b": 2}
 START_S_MAX = 30.0
-RECOVERY_S_MAX = 60.0
-"""Within this time after the last fault every broker is active, every partition is led, and every client is done."""
+RECOVERY_S_MAX = 90.0
+"""Within this time after the last fault every broker is active, every partition is led where it was moved to, and every
+client is done. A move that failed often waits for half a minute before it goes on."""
 STEADY_S = 1.0
 """For so long all of that has to hold: a state that is reached and lost again does not count."""
 POLL_S = 0.1
@@ -52,6 +53,7 @@ CLIENTS: dict[type[clients.Client], tuple[str, int, int]] = {
     clients.Committer: ("committer", 0, 2),
     clients.IdCollector: ("ids", 0, 1),
     clients.TopicChanger: ("topics", 0, 1),
+    clients.Mover: ("mover", 0, 1),
     GroupMember: ("member", 0, 2),
     TransactionalProducer: ("transactions", 0, 2),
     Mover: ("mover", 0, 1),
@@ -116,6 +118,7 @@ class Scene:
         return Counter(
             {
                 "checks": self.watch.checks,
+                "moves": self.watch.moves,
                 "records compared": self.ledger.checked,
                 "works": sum(one.done for one in self.clients),
                 "troubles": sum(one.troubles for one in self.clients),
