@@ -27,11 +27,7 @@ VALUE_BYTES = (1, 20, 150)
 PASSING_TOPICS = tuple(f"passing-{number}" for number in range(4))
 NOT_NOW = frozenset({ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_REPLICATION_FACTOR})
 """Refusals of a new topic: a broker has not heard yet that its name is free again; no broker is active."""
-NOT_MOVED = frozenset(
-    {ErrorCode.NONE, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, ErrorCode.INVALID_REPLICA_ASSIGNMENT}
-)
-"""Answers to a wish to move: done; nothing to cancel; the broker is not known, or the only copy is elsewhere."""
-_COMMIT, _FETCH_OFFSETS, _REASSIGN = 8, 7, 0
+_COMMIT, _FETCH_OFFSETS = 8, 7
 
 
 class Client:
@@ -316,29 +312,3 @@ class TopicChanger(Client):
             await (await self._router.anyone()).delete_topic(topic_id)
         topic.deletion_acked = True
         topic.name = f"deleted-{topic.name}"
-
-
-class Mover(Client):
-    """Moves partitions from broker to broker, internal ones too, and sometimes changes its mind."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._broker_ids: list[int] = []
-
-    async def work(self) -> None:
-        answer = await self._router.refresh()
-        self._broker_ids = sorted({*self._broker_ids, *(one.node_id for one in answer.brokers)})
-        topic = self._chance.choice([one for one in answer.topics if not one.name.startswith("passing")])
-        index = self._chance.randrange(len(topic.partitions))
-        wanted = None if self._chance.random() < 0.2 else [self._chance.choice(self._broker_ids)]
-        request = messages.AlterPartitionReassignmentsRequest
-        one = request.ReassignablePartition(partition_index=index, replicas=wanted)
-        body = request(
-            timeout_ms=30_000, topics=[request.ReassignableTopic(name=topic.name, partitions=[one])]
-        )
-        client = await self._router.anyone()
-        with troubles():
-            answer = await client.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, _REASSIGN, body)
-        code = answer.error_code or answer.responses[0].partitions[0].error_code
-        if code not in NOT_MOVED:
-            _raise(code)

@@ -53,7 +53,6 @@ CLIENTS: dict[type[clients.Client], tuple[str, int, int]] = {
     clients.Committer: ("committer", 0, 2),
     clients.IdCollector: ("ids", 0, 1),
     clients.TopicChanger: ("topics", 0, 1),
-    clients.Mover: ("mover", 0, 1),
     GroupMember: ("member", 0, 2),
     TransactionalProducer: ("transactions", 0, 2),
     Mover: ("mover", 0, 1),
@@ -118,7 +117,6 @@ class Scene:
         return Counter(
             {
                 "checks": self.watch.checks,
-                "moves": self.watch.moves,
                 "records compared": self.ledger.checked,
                 "works": sum(one.done for one in self.clients),
                 "troubles": sum(one.troubles for one in self.clients),

@@ -53,10 +53,6 @@ class Watch:
         self.checks = 0
         self.moves = 0
         """Partitions that have arrived on another broker."""
-        self.moves = 0
-        """Partitions that have arrived on another broker."""
-        self._batches: dict[tuple[bytes, int, int], bytes] = {}
-        """Topic id, partition and offset → the batch that a leader appended there last."""
 
     @property
     def truth(self) -> Catalog:
