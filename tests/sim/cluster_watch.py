@@ -17,7 +17,7 @@ from penstock.core.machines.catalog.events import NO_OWNER, Event, ProducerIdsRe
 from penstock.core.machines.cluster.events import BrokerSaved, ClusterSaved, PartitionSaved
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.core.model import PartitionId
-from penstock.core.records.batch import decode_header
+from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.node.broker import Broker
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.metadata_log import Entry
@@ -43,14 +43,16 @@ class Watch:
         """Index of the metadata log → the state that it stands for."""
         self._leaders: dict[Leadership, str] = {}
         """Who has led in an epoch: the incarnation of the process."""
+        self._committed: dict[tuple[bytes, int], int] = {}
+        """Topic id and index → the high watermark that its leaders have reached."""
+        self._batches: dict[tuple[bytes, int, int], tuple[int, int]] = {}
+        """Topic id, index and base offset → leader epoch and checksum of the batch that was last appended there."""
         self._producer_ids: set[int] = set()
         self.end_index = 0
         """Where the metadata log ends, as far as anybody knows."""
         self.checks = 0
         self.moves = 0
         """Partitions that have arrived on another broker."""
-        self._batches: dict[tuple[bytes, int, int], bytes] = {}
-        """Topic id, partition and offset → the batch that a leader appended there last."""
 
     @property
     def truth(self) -> Catalog:
@@ -181,26 +183,42 @@ class Watch:
             )
         self.checks += 1
 
+    def begins(self, partition: Replica) -> None:
+        """A replica leads from now on: it holds everything that was ever committed."""
+        committed = self._committed.get((partition.topic_id, partition.index), 0)
+        if partition.log.end_offset < committed:
+            where = f"{self._here().name} leads {partition} in epoch {partition.leader_epoch}"
+            self._fail(f"{where} up to {partition.log.end_offset}, but {committed} was committed")
+        self.checks += 1
+
     def appended(self, partition: Replica, offset: int, batch: memoryview) -> None:
-        """A leader has appended a batch, or a follower a copy of one."""
+        """A batch was appended, by the leader or by a replica that copies it."""
         header = decode_header(batch)
-        place = partition.topic_id, partition.index, header.base_offset
+        place = (partition.topic_id, partition.index, header.base_offset)
         if not partition.is_leader:
-            if self._batches.get(place) != bytes(batch):
-                self._fail(f"{partition}: the copy of the batch at offset {offset} differs from the leader's")
+            if not partition.config.cleanup_compact:  # which rewrites batches
+                self._check_copy(partition, header, *self._batches.get(place, (-1, 0)))
             return
-        self._batches[place] = bytes(batch)
         if (header.base_offset, header.leader_epoch) != (offset, partition.leader_epoch):
             self._fail(f"{partition}: a batch carries another offset or epoch than those of its append")
+        self._batches[place] = header.leader_epoch, header.crc
         self.leads("partition", partition.topic_id, partition.index, partition.leader_epoch)
         self._check_acting(partition, "appends to")
 
-    def committed(self, partition: Replica, before: int) -> None:
-        """The high watermark has moved, so producers are about to be told."""
-        if partition.high_watermark < before:
-            self._fail(f"{partition}: the high watermark went back")
+    def _check_copy(self, partition: Replica, header: BatchHeader, epoch: int, checksum: int) -> None:
+        """Of an earlier epoch, it is a batch that the leader has lost, and that the replica will have to truncate."""
+        if header.leader_epoch > epoch or (header.leader_epoch == epoch and header.crc != checksum):
+            self._fail(f"{self._here().name} copied a batch to {partition} that no leader wrote: {header}")
+        self.checks += 1
+
+    def commits(self, partition: Replica, offset: int) -> None:
+        """The high watermark is about to move there, and producers to be told."""
+        place = (partition.topic_id, partition.index)
         if partition.is_leader:
+            self._committed[place] = max(self._committed.get(place, 0), min(offset, partition.end_offset))
             self._check_acting(partition, "commits in")
+        elif offset > self._committed.get(place, 0):
+            self._fail(f"{self._here().name} takes {offset} for committed in {partition}, which nobody did")
 
     def _check_acting(self, partition: Replica, what: str) -> None:
         """A broker acts as a leader only while the metadata that it has heard of says so: not once it was fenced."""
@@ -261,6 +279,7 @@ def watching(watch: Watch) -> Iterator[None]:
     wrapped = [
         (Partition, "_write", _around_write(watch, Partition._write)),
         (Replica, "advance_high_watermark", _around_advance(watch, Replica.advance_high_watermark)),
+        (Replica, "lead", _around_begin(watch, Replica.lead)),
         (Shard, "lead", _around_lead(watch, Shard.lead)),
         (CatalogHost, "_take", _around_take(watch, CatalogHost._take)),
         (CatalogHost, "recover", _around_recover(watch, CatalogHost.recover)),
@@ -287,12 +306,18 @@ def _around_write(watch: Watch, write: Callable[..., int]) -> Callable[..., int]
 
 def _around_advance(watch: Watch, advance: Callable[..., None]) -> Callable[..., None]:
     def checked(self: Replica, offset: int) -> None:
-        before = self.high_watermark
-        if offset > before and self.failure is None:
-            watch.committed(self, before)
+        if offset > self.high_watermark and self.failure is None:
+            watch.commits(self, offset)
         advance(self, offset)
-        if self.high_watermark < before:
-            watch.committed(self, before)
+
+    return checked
+
+
+def _around_begin(watch: Watch, lead: Callable[..., None]) -> Callable[..., None]:
+    def checked(self: Replica, epoch: int) -> None:
+        lead(self, epoch)
+        if self.failure is None:
+            watch.begins(self)
 
     return checked
 
