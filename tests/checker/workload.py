@@ -98,7 +98,7 @@ class Plan:
     def subscribes(self) -> bool:
         if self.via:
             return self.via == "subscribe"
-        return self.mode == "groups" or (self.mode == "txn" and self.seed % 2 == 1)
+        return self.mode == "groups" or (self.mode == "txn" and self.seed // len(MODES) % 2 == 1)
 
 
 @dataclass(slots=True)
