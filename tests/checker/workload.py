@@ -245,7 +245,8 @@ class Run:
         for slot in self._slots():
             self._start(slot)
         self._await_first_acknowledgements()
-        nemesis = self._make_nemesis(self._rng, self._note)
+        # Chances of its own: the same faults follow from the seed, whenever workers happen to be killed.
+        nemesis = self._make_nemesis(random.Random(f"nemesis {self._plan.seed}"), self._note)
         end_s = time.monotonic() + self._plan.seconds
         crash_s = time.monotonic() + self._rng.uniform(0.2, 1.0) * self._plan.crash_s_mean
         while (left_s := end_s - time.monotonic()) > 0:
