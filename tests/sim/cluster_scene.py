@@ -20,6 +20,7 @@ from sim import cluster_transactions as transactions
 from sim.cluster_faults import Faults
 from sim.cluster_machines import PORT, BrokerMachine, State
 from sim.cluster_members import GroupMember, GroupStory
+from sim.cluster_mover import Mover
 from sim.cluster_router import Router
 from sim.cluster_store import CoordinatorStore, ModelledStore, Store
 from sim.cluster_transactions import TransactionalProducer
@@ -53,6 +54,7 @@ CLIENTS: dict[type[clients.Client], tuple[str, int, int]] = {
     clients.TopicChanger: ("topics", 0, 1),
     GroupMember: ("member", 0, 2),
     TransactionalProducer: ("transactions", 0, 2),
+    Mover: ("mover", 0, 1),
 }
 """Kinds of clients: the name of their hosts, and how many a run has at least and at most."""
 
@@ -122,6 +124,7 @@ class Scene:
                 "transactions": sum(
                     len(one.told) for one in self.clients if isinstance(one, TransactionalProducer)
                 ),
+                "moves": self.watch.moves,
             }
         )
 
@@ -179,8 +182,8 @@ class Scene:
         for machine in self.machines.values():
             missing += self._missing_at(machine)
         for placed in self.watch.truth.cluster.partitions():
-            if placed.leader == NO_LEADER:
-                missing.append(f"{placed} has no leader")
+            if placed.leader == NO_LEADER or placed.is_moving:
+                missing.append(f"{placed} has no leader, or has not arrived")
         controllers = {one.broker.controller_id for one in self.machines.values() if one.broker is not None}
         if len(controllers) != 1 or NO_LEADER in controllers:
             missing.append(f"the controller is one of {controllers}")

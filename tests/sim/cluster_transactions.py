@@ -202,7 +202,8 @@ class TransactionalProducer(Client):
         return Claim(answer.producer_id, answer.producer_epoch)
 
     async def committed_offset(self) -> int:
-        """The offset of the group, -1 if there is none."""
+        """The offset of the group, -1 if there is none. Its coordinator may have moved since it was asked last."""
+        self._router.forget()
         request = messages.OffsetFetchRequest
         topic = request.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
         answer = await self._call(

@@ -47,6 +47,10 @@ class Watch:
         self.end_index = 0
         """Where the metadata log ends, as far as anybody knows."""
         self.checks = 0
+        self.moves = 0
+        """Partitions that have arrived on another broker."""
+        self._batches: dict[tuple[bytes, int, int], bytes] = {}
+        """Topic id, partition and offset → the batch that a leader appended there last."""
 
     @property
     def truth(self) -> Catalog:
@@ -102,18 +106,25 @@ class Watch:
             self._fail(f"{now} registered in the epoch of its predecessor")
 
     def _check_epochs(self, before: PartitionReplicas | None, after: PartitionReplicas) -> None:
-        """The epoch of a partition counts its changes, that of its leader counts leaders. With one copy nothing
-        moves."""
+        """The epoch of a partition counts its changes, that of its leader counts leaders and completed moves."""
         if before is None:
             return
-        elected = 0 if after.leader == before.leader else 1
+        is_new_term = after.leader != before.leader or not set(before.replicas) <= set(after.replicas)
         if (after.partition_epoch, after.leader_epoch) != (
             before.partition_epoch + 1,
-            before.leader_epoch + elected,
+            before.leader_epoch + is_new_term,
         ):
             self._fail(f"an epoch is wrong: {before} became {after}")
-        if after.replicas != before.replicas:
-            self._fail(f"{before} was moved without being asked: {after}")
+        if before.is_moving and not after.is_moving:
+            self._check_move(before, after)
+
+    def _check_move(self, before: PartitionReplicas, after: PartitionReplicas) -> None:
+        """A move ends where it should or where it began, and with a complete replica."""
+        if after.replicas not in (before.target, before.originals):
+            self._fail(f"{before} ended at {after}")
+        if not set(after.replicas) & {*after.isr, *after.elr}:
+            self._fail(f"{after} has no complete replica, it was {before}")
+        self.moves += after.replicas != before.originals
 
     def _check_leader(self, placed: PartitionReplicas) -> None:
         """A fenced broker is in no ISR and leads nothing; a leader is in the ISR."""
@@ -171,8 +182,14 @@ class Watch:
         self.checks += 1
 
     def appended(self, partition: Replica, offset: int, batch: memoryview) -> None:
-        """A leader has appended a batch."""
+        """A leader has appended a batch, or a follower a copy of one."""
         header = decode_header(batch)
+        place = partition.topic_id, partition.index, header.base_offset
+        if not partition.is_leader:
+            if self._batches.get(place) != bytes(batch):
+                self._fail(f"{partition}: the copy of the batch at offset {offset} differs from the leader's")
+            return
+        self._batches[place] = bytes(batch)
         if (header.base_offset, header.leader_epoch) != (offset, partition.leader_epoch):
             self._fail(f"{partition}: a batch carries another offset or epoch than those of its append")
         self.leads("partition", partition.topic_id, partition.index, partition.leader_epoch)
@@ -182,9 +199,8 @@ class Watch:
         """The high watermark has moved, so producers are about to be told."""
         if partition.high_watermark < before:
             self._fail(f"{partition}: the high watermark went back")
-        if not partition.is_leader:
-            self._fail(f"{partition} commits without leading")
-        self._check_acting(partition, "commits in")
+        if partition.is_leader:
+            self._check_acting(partition, "commits in")
 
     def _check_acting(self, partition: Replica, what: str) -> None:
         """A broker acts as a leader only while the metadata that it has heard of says so: not once it was fenced."""

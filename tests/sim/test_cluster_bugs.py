@@ -19,14 +19,19 @@ from penstock.core.machines.cluster.brokers import RegistrationRequest, decide_r
 from penstock.core.machines.cluster.events import BrokerSaved, ClusterEvent
 from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.machines.cluster.transition import changed_all
+from penstock.core.machines.cluster.values import PartitionReplicas
+from penstock.core.replication.tracker import ReplicaTracker
 from penstock.node.broker import Broker
 from penstock.node.cluster import membership as membership_module
 from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership
 from penstock.node.coordinators.shard import Shard
 from penstock.node.coordinators.transaction_shard import TransactionShard
+from penstock.node.replicas.followed import FollowedPartition
+from penstock.node.replicas.led_move import LedMove
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
+from penstock.node.replicas.replica import Replica
 from sim.cluster_scene import simulate
 from sim.kafka_client import KafkaError
 from sim.ledger import Broken
@@ -152,6 +157,38 @@ def forgets_decided_transactions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionShard, "_resume", resume_nothing)
 
 
+def hands_over_before_the_copy_is_complete(patch: pytest.MonkeyPatch) -> None:
+    def has_fetched(self: ReplicaTracker, broker_id: int, high_watermark: int, brokers: Any) -> bool:
+        return self.find(broker_id) is not None
+
+    patch.setattr(ReplicaTracker, "is_in_sync", has_fetched)
+    patch.setattr(ReplicaTracker, "are_equal", lambda self, start, end: bool(self._fetched))
+    patch.setattr(LedMove, "_is_near", lambda self: True)
+
+
+def accepts_records_while_it_hands_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "set_writable", lambda self, *, is_writable: None)
+
+
+def reports_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
+    async def claim(self: FollowedPartition) -> None:
+        """Does not wait."""
+
+    patch.setattr(FollowedPartition, "_flushed", claim)
+    patch.setattr(FollowedPartition, "is_flushed", True)
+
+
+def deletes_the_old_copy_before_the_move_is_committed(patch: pytest.MonkeyPatch) -> None:
+    is_held = PartitionTable._is_held
+
+    def is_held_by_the_target(self: PartitionTable, placed: PartitionReplicas | None) -> bool:
+        if placed is not None and placed.is_moving and self._node_id in placed.removing:
+            return False
+        return is_held(self, placed)
+
+    patch.setattr(PartitionTable, "_is_held", is_held_by_the_target)
+
+
 KILLS = ("kill", "death inside a disk operation", "pause")
 POWER = ("power loss", "death inside a disk operation", "full disk")
 SESSIONS = ("expired session", "cut from the store", "pause")
@@ -172,6 +209,10 @@ SESSIONS = ("expired session", "cut from the store", "pause")
         (shares_a_block_of_producer_ids, ("slow disk",)),
         (reuses_a_block_that_a_snapshot_names, ("compaction", "cut from the store", "slow network")),
         (forgets_decided_transactions, KILLS),
+        (hands_over_before_the_copy_is_complete, KILLS),
+        (accepts_records_while_it_hands_over, ("slow network", "cut from the store")),
+        (reports_what_is_not_flushed, POWER),
+        (deletes_the_old_copy_before_the_move_is_committed, KILLS),
     ],
 )
 def test_a_planted_bug_is_found(

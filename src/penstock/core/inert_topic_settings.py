@@ -65,10 +65,11 @@ INERT_SETTINGS: tuple[Setting, ...] = (
     ),
     _replicas(
         "follower.replication.throttled.replicas",
-        "No effect: nothing is replicated, so nothing is throttled.",
+        "No effect: every replica that is being moved is throttled, listed or not.",
     ),
     _replicas(
-        "leader.replication.throttled.replicas", "No effect: nothing is replicated, so nothing is throttled."
+        "leader.replication.throttled.replicas",
+        "No effect: every replica that is being moved is throttled, listed or not.",
     ),
     _long_as_retention(
         "local.retention.bytes",

@@ -46,6 +46,11 @@ class Session:
         return self.principal.startswith(_BROKER_TYPE)
 
     @property
+    def broker_id(self) -> int | None:
+        """The broker that calls; None for everybody else."""
+        return int(self.principal.removeprefix(_BROKER_TYPE)) if self.is_broker else None
+
+    @property
     def software(self) -> str:
         """Name and version of the client library; empty while unknown."""
         return f"{self.software_name} {self.software_version}".strip()

@@ -18,6 +18,7 @@ from penstock.core.errors import InvalidConfig
 from penstock.core.inert_topic_settings import INERT_SETTINGS
 from penstock.core.limits import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from penstock.core.model import Durability
+from penstock.core.replication_config import REPLICATION_SETTINGS
 from penstock.core.setting import (
     INT32_MAX,
     INT64_MAX,
@@ -350,5 +351,5 @@ SETTINGS: dict[str, Setting] = {definition.name: definition for definition in _A
 
 BROKER_SETTINGS: dict[str, Setting] = {
     definition.inherits: definition for definition in _ALL + INERT_SETTINGS if definition.inherits
-}
-"""The same definitions by the broker setting that each inherits from."""
+} | REPLICATION_SETTINGS
+"""The same definitions by the broker setting that each inherits from, and the settings of replication."""

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from penstock.node.peers.gossip_member import GossipMember
     from penstock.node.peers.links import PeerLinks
     from penstock.node.remote.other_brokers import OtherBrokers
+    from penstock.node.replicas.replication import Replication
 
 logger = logging.getLogger("penstock.broker")
 
@@ -104,6 +105,7 @@ class Broker:
         self.partition = self._table.get
         self.partitions = self._table.all
         self.partitions_of = self._table.of_topic
+        self.find_held = self._table.find_held
         self.find_led = self._table.find_led
         self.leader_of = self._table.leader_of
         self._janitor = Janitor(runtime, settings, self.partitions, self, recovery_points)
@@ -117,6 +119,8 @@ class Broker:
         self._gossip: GossipMember | None = None
         self.membership: ClusterMembership | None = None
         self.controller: Controller | None = None
+        self.replication: Replication | None = None
+        """What this broker copies from others and they from it."""
         if shared is not None and last_run is not None:
             self._prepare_membership(shared, last_run)
         self._make_coordinators()
@@ -127,13 +131,14 @@ class Broker:
         }
 
     def _prepare_membership(self, shared: SharedMetadataLog, last_run: LastRun) -> None:
-        from penstock.node.cluster_parts import make_links, make_member
+        from penstock.node.cluster_parts import make_links, make_member, make_replication
 
         runtime, identity, catalog = self.runtime, self.identity, self.catalog
         self.links, self.transaction_links = make_links(runtime, identity, catalog)
         self.membership, self.controller = make_member(
-            shared, self._metadata, catalog, runtime, identity, self.settings.rack, last_run, self._set_active
+            shared, self._metadata, catalog, runtime, identity, self.settings, last_run, self._set_active
         )
+        self.replication = make_replication(self, self._table, self._janitor.write_points)
 
     def _make_coordinators(self) -> None:
         settings, runtime = self.settings, self.runtime
@@ -183,10 +188,12 @@ class Broker:
             await self._file.open()
         removed = await self._metadata.recover(self._recovery_points.get(metadata_file.DIRECTORY, 0))
         await self.change(self._adopt_topic_defaults)
-        # Coordinators look up the partitions of other topics as soon as they lead.
-        for topic in sorted(self.catalog.topics, key=lambda topic: topic.internal):
-            run_unsliced(self._open_topic(topic))
-        await self._table.sync_recovered()
+        # Coordinators read partitions of other topics as soon as they lead: those must be readable by then.
+        for is_internal in (False, True):
+            for topic in self.catalog.topics:
+                if topic.internal is is_internal:
+                    run_unsliced(self._open_topic(topic))
+            await self._table.sync_recovered()
         self._table.remove_leftovers(removed)
         self._metadata.start()
         self._janitor.start()
@@ -199,13 +206,14 @@ class Broker:
         """Take part in the cluster under these addresses; returns once this broker is active. A single broker only
         remembers them. An address of gossip asks for it."""
         self.listeners = {name: one for name, one in listeners.items() if name != GOSSIP_LISTENER}
-        if self.membership is not None and self.controller is not None:
+        if self.membership is not None and self.controller is not None and self.replication is not None:
             from penstock.node.cluster_parts import open_gossip
 
             self._gossip = await open_gossip(self, listeners)
             own = {} if self._gossip is None else {GOSSIP_LISTENER: self._gossip.address}
             await self.membership.join({**self.listeners, **own})
             self.controller.start()
+            self.replication.start()
             if self._gossip is not None:
                 await self._gossip.start()
 
@@ -216,6 +224,8 @@ class Broker:
 
     def _set_active(self, is_active: bool) -> None:
         self._table.set_active(is_active=is_active)
+        if self.replication is not None:
+            self.replication.set_active(is_active=is_active)
         self.catalog_version += 1
 
     async def announce_stop(self) -> None:
@@ -233,7 +243,8 @@ class Broker:
         await self.transactions.stop()
         await self.group_coordinator.stop()
         await self._janitor.stop()
-        if self.links is not None and self.transaction_links is not None:
+        if self.links is not None and self.transaction_links is not None and self.replication is not None:
+            await self.replication.stop()
             self.transaction_links.close()
             await self.links.close()
         are_settled = await self._table.stop()
@@ -351,6 +362,8 @@ class Broker:
                 case PartitionSaved(placed):
                     yield from self._table.place(placed)
                     are_leaders_new = True
+                    if self.controller is not None:
+                        self.controller.partition_changed(placed)
                 case BrokerSaved(broker):
                     if self.membership is not None and self.controller is not None:
                         self.membership.follow_registration(broker)
@@ -373,6 +386,8 @@ class Broker:
                     yield from self._table.drop_topic(next(reversed(removed)))
                 case _:
                     pass  # read from the catalog on demand
+            if self.replication is not None:
+                self.replication.follow(event)
             yield 1
         if removed:
             yield from self._forget_topics(removed)
@@ -391,6 +406,8 @@ class Broker:
     def _role_changed(self, partition: Partition) -> None:
         """Coordinators lead and resign with the partitions of their topics."""
         self.catalog_version += 1
+        if self.replication is not None:
+            self.replication.role_changed(partition)
         host = self._shard_hosts.get(partition.topic) if partition.is_internal else None
         if host is not None:
             host.follow_role(partition)

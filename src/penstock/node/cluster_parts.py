@@ -12,9 +12,11 @@ from penstock.core.limits import LINK_KEY_BYTES
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.cluster.values import GOSSIP_LISTENER, KAFKA_LISTENER, NO_BROKER_EPOCH
 from penstock.core.model import Address
+from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.core.version import __version__
 from penstock.node.checkpoint import Identity, Registration, save_registration
-from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.catalog_host import CatalogHost, Decide
+from penstock.node.cluster.cluster_settings import ClusterSettings
 from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership, MemberProfile
 from penstock.node.cluster.metadata_log import SharedMetadataLog
@@ -26,6 +28,7 @@ from penstock.node.peers.links import PeerLinks
 from penstock.node.remote.other_brokers import OtherBrokers
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
+from penstock.node.replicas.replication import Replication
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
 
@@ -76,7 +79,7 @@ def make_member(
     catalog: Catalog,
     runtime: Runtime,
     identity: Identity,
-    rack: str,
+    settings: ClusterSettings,
     last_run: LastRun,
     set_active: Callable[[bool], None],
 ) -> tuple[ClusterMembership, Controller]:
@@ -85,8 +88,9 @@ def make_member(
         identity.cluster_id,
         identity.node_id,
         runtime.rng.bytes(INCARNATION_BYTES).hex(),
-        rack,
+        settings.rack,
         runtime.rng.bytes(LINK_KEY_BYTES),
+        takes_share=settings.takes_share,
     )
     profile.previous_epoch = last_run.complete_epoch
     profile.has_directory = last_run.has_directory
@@ -97,6 +101,37 @@ def make_member(
 
     membership = ClusterMembership(shared, host, catalog, profile, set_active, save)
     return membership, Controller(shared, host, catalog, identity.node_id)
+
+
+class ReplicaHost(Protocol):
+    """The broker whose partitions are replicated."""
+
+    settings: Settings
+    runtime: Runtime
+    identity: Identity
+    catalog: Catalog
+    links: PeerLinks | None
+    membership: ClusterMembership | None
+
+    async def change(self, decide: Decide) -> None: ...
+
+
+def make_replication(
+    broker: ReplicaHost, table: PartitionTable, save_points: Callable[[], Awaitable[None]]
+) -> Replication:
+    """The replicas that a broker copies from others and they from it."""
+    membership, links, node_id = broker.membership, broker.links, broker.identity.node_id
+    assert membership is not None and links is not None
+    return Replication(
+        broker.catalog,
+        table,
+        broker.runtime,
+        links,
+        lambda: ReplicaIdentity(node_id, membership.epoch),
+        broker.change,
+        save_points,
+        broker.settings.copies_max,
+    )
 
 
 class GossipSubject(Protocol):

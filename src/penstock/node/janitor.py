@@ -57,6 +57,8 @@ class Janitor:
         self._recovery_points = recovery_points
         self._saved_bytes: WeakKeyDictionary[Partition, int] = WeakKeyDictionary()
         self._tasks = Tasks()
+        self._points_turn = asyncio.Lock()
+        """An older state must not be written over a newer one."""
 
     def start(self) -> None:
         self._tasks.spawn(self._repeat(self._settings.retention_check_ms, self.retain))
@@ -111,17 +113,20 @@ class Janitor:
         if not changed:
             return
         self._recovery_points[METADATA_DIRECTORY] = self._metadata.metadata_end
-        points = dict(self._recovery_points)
         try:
-            await run_blocking(
-                self._runtime.workers, partial(checkpoint.save_recovery_points, self._runtime.files, points)
-            )
+            await self.write_points()
         except BrokerError as error:
             logger.error(
                 "cannot save recovery points; retrying in %d ms, recovery after a crash would take longer: %s",
                 self._settings.checkpoint_interval_ms,
                 error,
             )
+
+    async def write_points(self) -> None:
+        """Write the recovery points as they are now."""
+        async with self._points_turn:
+            save = partial(checkpoint.save_recovery_points, self._runtime.files, dict(self._recovery_points))
+            await run_blocking(self._runtime.workers, save)
 
     async def _save(self, partition: Partition) -> None:
         """Syncs first: where no producer waits for a flush, nothing else would advance the recovery point."""

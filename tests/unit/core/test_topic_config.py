@@ -10,6 +10,7 @@ from penstock.core import codecs
 from penstock.core.errors import InvalidConfig
 from penstock.core.inert_topic_settings import INERT_SETTINGS
 from penstock.core.model import Durability
+from penstock.core.replication_config import REPLICATION_SETTINGS
 from penstock.core.topic_config import (
     BROKER_SETTINGS,
     SETTINGS,
@@ -82,7 +83,7 @@ def test_every_default_is_valid_and_canonical() -> None:
 def test_every_setting_inherits_from_its_own_broker_setting_and_has_words() -> None:
     alone = {name for name, definition in SETTINGS.items() if not definition.inherits}
     assert alone == {name for name in INERT if name.startswith("remote.") or "throttled" in name}
-    assert len(BROKER_SETTINGS) == len(SETTINGS) - len(alone)
+    assert len(BROKER_SETTINGS) == len(SETTINGS) - len(alone) + len(REPLICATION_SETTINGS)
     assert len(SETTINGS) - len(INERT) == len(fields(TopicConfig)) - 1  # cleanup.policy fills two
     for definition in SETTINGS.values():
         assert definition.doc.endswith(".") and definition.allowed

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from penstock.apps.cli.cluster_moves import MOVES
 from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.cluster_view import run_foreground
 from penstock.apps.cli.failures import StartFailed
@@ -19,10 +20,10 @@ from penstock.apps.ready import StartError
 
 @click.group()
 def cluster() -> None:
-    """Run several brokers as one cluster, and inspect it."""
+    """Run several brokers as one cluster, inspect it, and move partitions."""
 
 
-for _command in VIEWS:
+for _command in (*VIEWS, *MOVES):
     cluster.add_command(_command)
 
 

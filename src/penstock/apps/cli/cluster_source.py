@@ -1,7 +1,7 @@
-"""What a cluster says about itself, from a bootstrap list alone: an HTTP door answers, else Kafka calls do.
+"""What a cluster says about itself and is told, from a bootstrap list alone: an HTTP door answers, else Kafka calls do.
 
 Brokers name their HTTP doors in the setting `penstock.listeners`, which any Kafka client can read. Both sources give
-the content of the HTTP API; what Kafka calls do not tell is None.
+the content of the HTTP API; what Kafka calls do not tell is None. Changes need an HTTP door.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
 from penstock.client.errors import ClientError
 from penstock.client.raw.cluster import ANYONE, Node
 from penstock.core.model import Address
-from penstock.wire.kafka import ApiKey, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, error_name, messages
 
 HTTP, KAFKA = "http", "kafka"
 LISTENERS = "penstock.listeners"
 REPLY_BYTES_MAX = 1 << 28
 _BROKER_RESOURCE = 4
 _METADATA_VERSION_MAX = 10
-_OK, _NOT_FOUND = 200, 404
+_OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
+_UNKNOWN_PATH = "NoSuchPath"
 
 Content = dict[str, Any]
 
@@ -68,10 +69,71 @@ class ClusterSource:
     def gossip(self) -> Found:
         return self._only_http("/api/v1/cluster/gossip")
 
+    def moves(self) -> list[Content]:
+        """The moves in progress, with what the brokers that take part know about them."""
+        merged: dict[tuple[str, int], Content] = {}
+        for content in self._from_everyone("/api/v1/cluster/moves"):
+            for one in content["moves"]:
+                known = merged.setdefault((one["topic"], one["partition"]), one)
+                known.update({name: value for name, value in one.items() if value is not None})
+        return [merged[place] for place in sorted(merged)]
+
+    def sizes(self) -> dict[tuple[str, int], int]:
+        """Bytes of every partition: the largest of its copies. Brokers that do not answer are left out."""
+        found: dict[tuple[str, int], int] = {}
+        with translated(self._bootstrap):
+            brokers = self._kafka.brokers()
+        for broker_id in sorted(brokers):
+            try:
+                answer = self._kafka.ask_once(
+                    ApiKey.DESCRIBE_LOG_DIRS, messages.DescribeLogDirsRequest(topics=None), Node(broker_id)
+                )
+            except ClientError:
+                continue
+            for result in answer.results:
+                for topic in result.topics:
+                    for one in topic.partitions:
+                        place = (topic.name, one.partition_index)
+                        found[place] = max(found.get(place, 0), one.partition_size)
+        return found
+
+    # -- changes
+
+    def change(self, path: str, *, method: str = "POST", **query: str) -> Content:
+        """Make a change through the first HTTP door that answers. Raises RefusedByBroker."""
+        return self._only_http(path, query, method).content
+
+    def unregister(self, broker_id: int) -> None:
+        """Remove a broker that is stopped and empty."""
+        request = messages.UnregisterBrokerRequest(broker_id=broker_id)
+        with translated(self._bootstrap):
+            answer = self._kafka.ask(ApiKey.UNREGISTER_BROKER, request)
+        if answer.error_code:
+            raise RefusedByBroker(answer.error_message or f"broker {broker_id} cannot be removed")
+
+    def cancel(self, places: Sequence[tuple[str, int]]) -> list[str]:
+        """Cancel moves; returns the problems. A move that is over is none."""
+        request = messages.AlterPartitionReassignmentsRequest
+        topics = [
+            request.ReassignableTopic(
+                name=name, partitions=[request.ReassignablePartition(partition_index=index, replicas=None)]
+            )
+            for name, index in places
+        ]
+        with translated(self._bootstrap):
+            answer = self._kafka.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request(topics=topics))
+        check_code(answer.error_code, "cancel")
+        return [
+            f"{topic.name}-{one.partition_index}: {one.error_message or error_name(one.error_code)}"
+            for topic in answer.responses
+            for one in topic.partitions
+            if one.error_code not in (0, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        ]
+
     # -- HTTP
 
-    def _only_http(self, path: str) -> Found:
-        found = self._found(path, {})
+    def _only_http(self, path: str, query: Mapping[str, str] | None = None, method: str = "GET") -> Found:
+        found = self._found(path, query or {}, method)
         if found is None:
             raise NoBroker(
                 f"No HTTP door answers, and Kafka calls do not tell this: {self._why}. Start brokers with an HTTP door"
@@ -79,8 +141,17 @@ class ClusterSource:
             )
         return found
 
-    def _found(self, path: str, query: Mapping[str, str]) -> Found | None:
+    def _found(self, path: str, query: Mapping[str, str], method: str = "GET") -> Found | None:
         """The answer of the first HTTP door that has one. Sets `_why` if there is none."""
+        for found in self._answers(path, query, method):
+            return Found(found, HTTP)
+        return None
+
+    def _from_everyone(self, path: str) -> list[Content]:
+        """The answers of all HTTP doors that have one. Raises NoBroker if there is none."""
+        return list(self._answers(path, {}, "GET")) or [self._only_http(path).content]
+
+    def _answers(self, path: str, query: Mapping[str, str], method: str) -> Iterator[Content]:
         reasons = []
         with translated(self._bootstrap):
             brokers = self._kafka.brokers()
@@ -98,11 +169,10 @@ class ClusterSource:
                 reasons.append(f"broker {broker_id} has none")
                 continue
             try:
-                return Found(_get(door, f"{path}?{urlencode(query)}" if query else path), HTTP)
+                yield _send(method, door, f"{path}?{urlencode(query)}" if query else path)
             except (OSError, HTTPException, ValueError) as error:
                 reasons.append(f"broker {broker_id} at {door}: {error}")
         self._why = "; ".join(reasons) or "no broker is running"
-        return None
 
     def _http_door(self, broker_id: int) -> Address | None:
         wanted = messages.DescribeConfigsRequest.DescribeConfigsResource(
@@ -178,18 +248,20 @@ def read_listeners(value: str) -> dict[str, Address]:
     return found
 
 
-def _get(door: Address, path: str) -> Content:
+def _send(method: str, door: Address, path: str) -> Content:
     """Raises OSError, HTTPException or ValueError if the door does not answer, RefusedByBroker if it refuses."""
     connection = HTTPConnection(door.host, door.port, timeout=CONNECT_SECONDS_MAX)
     try:
-        connection.request("GET", path)
+        connection.request(method, path)
         response = connection.getresponse()
         body = response.read(REPLY_BYTES_MAX)
     finally:
         connection.close()
-    if response.status == _NOT_FOUND:
-        raise ValueError("it does not know this request; upgrade the broker")
+    if response.status == _NO_CONTENT:
+        return {}
     content = json.loads(body)
+    if response.status == _NOT_FOUND and content.get("code") in (None, _UNKNOWN_PATH):
+        raise ValueError("it does not know this request; upgrade the broker")
     if not isinstance(content, dict):
         raise ValueError("the response is not a JSON object")
     if response.status != _OK:

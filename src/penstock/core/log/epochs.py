@@ -42,6 +42,11 @@ class Epochs:
     def latest(self) -> int:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
+    @property
+    def latest_start(self) -> int:
+        """Where the latest epoch starts; 0 if there is none."""
+        return self._starts[-1] if self._starts else 0
+
     def observe(self, epoch: int, offset: int) -> None:
         """`epoch` starts at `offset`. It replaces an epoch that started there and wrote no record."""
         if self._epochs and epoch <= self._epochs[-1]:

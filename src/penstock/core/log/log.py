@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from penstock.core.errors import CorruptBatch, Fenced, OffsetOutOfRange, TornSegment, UnknownEpoch
+from penstock.core.errors import CorruptBatch, OffsetOutOfRange, TornSegment
 from penstock.core.log import checksummed_file
 from penstock.core.log.epochs import Epochs
 from penstock.core.log.producers import Producers
@@ -91,6 +91,8 @@ class Log:
         self._cuts = 0
         self._stable: BatchBoundary | None = None
         self._retired_bytes = 0
+        self.gaps_before = 0
+        """Offsets may be missing before this one, because compaction removed them here or on an earlier leader."""
 
     # -- writing
 
@@ -122,27 +124,6 @@ class Log:
         if not self._dirty_files or self._dirty_files[-1] is not active.file:
             self._dirty_files.append(active.file)
         return offset
-
-    def append_replicated(
-        self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
-    ) -> int:
-        """Append one validated batch exactly as the leader of `leader_epoch` wrote it.
-
-        It must start at the log's end, so that stamping its own offset and epoch leaves every byte unchanged.
-        """
-        if header.base_offset != self.end_offset:
-            raise OffsetOutOfRange(
-                f"{self.directory}: replicated batch starts at {header.base_offset}, the log ends at {self.end_offset}"
-            )
-        if header.leader_epoch > leader_epoch:
-            raise UnknownEpoch(
-                f"{self.directory}: replicated batch has epoch {header.leader_epoch}, the leader's is {leader_epoch}"
-            )
-        if header.leader_epoch < self.epochs.latest:
-            raise Fenced(
-                f"{self.directory}: replicated batch has epoch {header.leader_epoch}, the log has {self.epochs.latest}"
-            )
-        return self.append(batch, header, header.leader_epoch, now_ms)
 
     def begin_epoch(self, epoch: int) -> None:
         """The owner leads in `epoch` from here on. Recorded before the first append, so that the end of the previous
@@ -448,6 +429,27 @@ class Log:
         self.epochs.save(sync=True)
         self.rebuild_producers(now_ms)
         self._dirty_directories.append(self.directory)
+
+    def restart(self, offset: int, now_ms: int) -> None:
+        """Delete all records and continue at `offset`, which becomes start, end and high watermark together.
+
+        Blocks on the disk: deleted records must not reappear after a crash.
+        """
+        self._retired_bytes = self.written_bytes
+        for segment in self.segments:
+            segment.remove()
+        self.segments, self._bases, self._active = [], [], None
+        self._dirty_files, self._marks = [], []
+        self._cuts += 1
+        self._hints.clear()
+        self._stable = None
+        self.start_offset = self.end_offset = self.synced_offset = offset
+        self.epochs.cut_end(0)
+        self.producers.load(-1)
+        self.roll(now_ms)
+        self.persist_start(offset)
+        self.epochs.save(sync=True)
+        self.high_watermark, self.high_watermark_mark = offset, self.end_mark()
 
     def _forget_behind_end(self) -> None:
         """Drop all cached state about records after the new end."""

@@ -43,7 +43,7 @@ def open_log(
     """
     swap.settle(files, directory, report)
     log = Log(files, directory, limits)
-    gaps_before = cleaner_state.read(files, directory, report).gaps_before
+    log.gaps_before = gaps_before = cleaner_state.read(files, directory, report).gaps_before
     bases = segment_bases(files, directory)
     for at, base in enumerate(bases):
         segment = Segment(files, directory, base, create=False)

@@ -13,6 +13,7 @@ from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
+from penstock.doors.http.moves import DRY_RUN_FIELDS, HttpMoveHandlers
 from penstock.doors.http.query import Field
 from penstock.doors.http.tail import TAIL_FIELDS
 from penstock.doors.http.topics import LIST_FIELDS, HttpTopicHandlers
@@ -48,6 +49,7 @@ def make_routes(
     topics: HttpTopicHandlers,
     groups: HttpGroupHandlers,
     cluster: HttpClusterHandlers,
+    moves: HttpMoveHandlers,
     health: HealthHandlers,
     openapi: Handler,
 ) -> tuple[Route, ...]:
@@ -81,6 +83,7 @@ def make_routes(
         Route("GET", f"{one_group}/lag", "group_lag", "Lag of a group.", groups.lag,
               {200: "Lag"}, (404,)),
         *_cluster_routes(f"{api}/cluster", cluster),
+        *_move_routes(f"{api}/cluster", moves),
         Route("GET", "/healthz", "healthz", "Whether the broker is alive.", health.alive, {200: "Alive"}),
         Route("GET", "/readyz", "readyz", "Whether the broker is ready for clients.", health.ready,
               {200: "Ready", 503: "Ready"}),
@@ -99,6 +102,19 @@ def _cluster_routes(path: str, cluster: HttpClusterHandlers) -> tuple[Route, ...
               cluster.ring, {200: "ClusterRing"}),
         Route("GET", f"{path}/gossip", "cluster_gossip", "Peers as this broker hears of them.",
               cluster.gossip, {200: "ClusterGossip"}),
+    )  # fmt: skip
+
+
+def _move_routes(path: str, moves: HttpMoveHandlers) -> tuple[Route, ...]:
+    drain = f"{path}/brokers/{{broker}}/drain"
+    return (
+        Route("GET", f"{path}/moves", "list_moves", "List the moves of partitions in progress.", moves.ongoing,
+              {200: "Moves"}),
+        Route("POST", f"{path}/rebalance", "rebalance", "Move partitions so that brokers hold as many each.",
+              moves.rebalance, {200: "PlannedMoves"}, (400,), query=DRY_RUN_FIELDS),
+        Route("POST", drain, "drain", "Move all partitions away from a broker.", moves.drain,
+              {200: "PlannedMoves"}, (400, 404), query=DRY_RUN_FIELDS),
+        Route("DELETE", drain, "undrain", "Use a drained broker again.", moves.undrain, {204: None}, (400, 404)),
     )  # fmt: skip
 
 

@@ -89,6 +89,12 @@ _TEXTS: Schema = {"type": "object", "additionalProperties": _TEXT}
 _BROKER_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
 _CONFIGS = _TEXTS
 
+_MOVE: Schema = {"topic": _TEXT, "partition": _COUNT, "from": _list(_COUNT), "to": _list(_COUNT)}
+_KNOWN_HERE: Schema = {
+    "type": ["integer", "null"],
+    "description": "null on brokers that do not take part in the move; copies are known to the brokers in `to`.",
+}
+
 SCHEMAS: dict[str, Schema] = {
     "Problem": _object({"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, **_REFUSAL}),
     "NewMessage": {
@@ -227,6 +233,23 @@ SCHEMAS: dict[str, Schema] = {
             "partial": _PARTIAL,
         },
         ["group", "lag", "partitions"],
+    ),
+    "PlannedMoves": _object({"started": _FLAG, "moves": _list(_object(_MOVE))}),
+    "Moves": _object(
+        {
+            "moves": _list(
+                _object(
+                    {
+                        **_MOVE,
+                        "leader": _BROKER_OR_NULL,
+                        "copying": {"type": ["boolean", "null"]},
+                        "copied_bytes": _KNOWN_HERE,
+                        "left_bytes": _KNOWN_HERE,
+                        "bytes_per_s": _KNOWN_HERE,
+                    }
+                )
+            )
+        }
     ),
     "Cluster": _object(
         {

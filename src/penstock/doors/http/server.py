@@ -17,6 +17,7 @@ from penstock.doors.http.exchange import MS_PER_S, Exchange
 from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import MessageHandlers
+from penstock.doors.http.moves import HttpMoveHandlers
 from penstock.doors.http.openapi import openapi_document
 from penstock.doors.http.origins import SAFE_METHODS, Hosts, Origins, WebSettings
 from penstock.doors.http.query import read_query
@@ -62,6 +63,7 @@ class HttpDoor:
             HttpTopicHandlers(waist),
             HttpGroupHandlers(waist),
             HttpClusterHandlers(waist),
+            HttpMoveHandlers(waist),
             self._health,
             self._openapi,
         )

@@ -275,11 +275,11 @@ class ClusterHandlers:
     def _size(
         self, call: Call, name: str, index: int
     ) -> messages.DescribeLogDirsResponse.DescribeLogDirsPartition | None:
-        size_bytes = self._cluster.partition_bytes(call.session, name, index)
-        if size_bytes is None:
+        found = self._cluster.replica_size(call.session, name, index)
+        if found is None:
             return None
         return messages.DescribeLogDirsResponse.DescribeLogDirsPartition(
-            partition_index=index, partition_size=size_bytes, offset_lag=0, is_future_key=False
+            partition_index=index, partition_size=found.size_bytes, offset_lag=found.lag, is_future_key=False
         )
 
 

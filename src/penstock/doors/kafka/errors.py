@@ -20,6 +20,7 @@ COORDINATOR_CODES: dict[type[BrokerError], ErrorCode] = {
     errors.DiskFull: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.OutOfDescriptors: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.NotEnoughReplicas: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.PeerUnavailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.TooLarge: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 """Failures of a coordinator's own partition are reported as coordinator errors, so that clients look it up again."""

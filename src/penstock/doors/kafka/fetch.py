@@ -15,13 +15,13 @@ from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.leader_hints import add_leader_hint
+from penstock.doors.kafka.replica_fetch import TOPIC_IDS_FROM, ReplicaReads, replica_of
 from penstock.node.runtime.slices import CHUNK, Sliced, chunks
 from penstock.node.waist.fetch import Fetched, FetchSource, read_small
 from penstock.node.waist.waist import Waist
 from penstock.node.waist.waits import Waits
 from penstock.wire.kafka import ErrorCode, messages
 
-_BY_ID_FROM = 13
 _SESSION_FINAL_EPOCH = -1
 
 
@@ -36,10 +36,13 @@ class FetchPass:
         "isolation",
         "left_bytes",
         "must_answer",
+        "replica",
         "sources",
     )
 
     def __init__(self, request: messages.FetchRequest) -> None:
+        self.replica = replica_of(request)
+        """The replica that fetches; None for a client."""
         self.body = messages.FetchResponse(responses=[])
         self.isolation = Isolation(request.isolation_level)
         self.left_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
@@ -72,13 +75,14 @@ class FetchHandler:
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.fetch
         self._slices = waist.slices
+        self._replicas = ReplicaReads(waist)
         self._waits = Waits()
 
     def fetch(
         self, call: Call, request: messages.FetchRequest
     ) -> messages.FetchResponse | Sliced[messages.FetchResponse | None] | None:
         """Answer immediately if there is enough data, an error, or no wait time; otherwise wait."""
-        refusal = _check_request(request)
+        refusal = self._check_request(call, request)
         if refusal is not None:
             return messages.FetchResponse(error_code=refusal, responses=[])
         if call.is_large or _entries(request) > CHUNK:
@@ -101,6 +105,22 @@ class FetchHandler:
             look,
             lambda: answer(self.read(call, request).answer()),
         )
+        return None
+
+    def _check_request(self, call: Call, request: messages.FetchRequest) -> int | None:
+        """Reject replicas that are no brokers, and fetch sessions, which this broker does not create."""
+        replica = replica_of(request)
+        if replica is not None:
+            try:
+                self._replicas.check(call.session, replica)
+            except BrokerError as error:
+                return code_of(error)
+        if request.session_id != 0 and request.session_epoch != _SESSION_FINAL_EPOCH:
+            return int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.isolation_level not in (0, 1):
+            raise InvalidRequest(
+                f"isolation level {request.isolation_level} is not supported; it must be 0 or 1"
+            )
         return None
 
     def release_waiting(self) -> None:
@@ -183,6 +203,8 @@ class FetchHandler:
     ) -> messages.FetchResponse.PartitionData:
         """`reads_small`: read short runs here, in slices; otherwise all of them would be read in one loop iteration
         when sending."""
+        if fetch_pass.replica is not None:
+            return self._read_for_replica(call, topic, one, fetch_pass)
         left_bytes, isolation = fetch_pass.left_bytes, fetch_pass.isolation
         answer = messages.FetchResponse.PartitionData(
             partition_index=one.partition,
@@ -193,7 +215,7 @@ class FetchHandler:
         try:
             found = self._verbs.read(
                 call.session,
-                topic.topic_id if call.version >= _BY_ID_FROM else topic.topic,
+                topic.topic_id if call.version >= TOPIC_IDS_FROM else topic.topic,
                 one.partition,
                 one.fetch_offset,
                 min(one.partition_max_bytes, max(left_bytes, 0)),
@@ -223,6 +245,41 @@ class FetchHandler:
                 answer.aborted_transactions = _aborted(found, one.fetch_offset, run.end_offset)
         return answer
 
+    def _read_for_replica(
+        self,
+        call: Call,
+        topic: messages.FetchRequest.FetchTopic,
+        one: messages.FetchRequest.FetchPartition,
+        fetch_pass: FetchPass,
+    ) -> messages.FetchResponse.PartitionData:
+        assert fetch_pass.replica is not None
+        left_bytes = fetch_pass.left_bytes
+        answer = messages.FetchResponse.PartitionData(
+            partition_index=one.partition, high_watermark=-1, records=b"", aborted_transactions=None
+        )
+        bytes_max = min(one.partition_max_bytes, max(left_bytes, 0))
+        try:
+            found = self._replicas.read(call, fetch_pass.replica, topic, one, bytes_max)
+        except BrokerError as error:
+            answer.error_code = code_of(error)
+            add_leader_hint(fetch_pass.body, answer, error)
+            fetch_pass.must_answer = True
+            return answer
+        answer.high_watermark, answer.log_start_offset = found.high_watermark, found.start_offset
+        fetch_pass.sources.append(found.source)
+        if found.error is not None:
+            answer.error_code = code_of(found.error)
+            fetch_pass.must_answer = True
+        elif found.diverging is not None:
+            answer.diverging_epoch = messages.FetchResponse.EpochEndOffset(
+                epoch=found.diverging.epoch, end_offset=found.diverging.end_offset
+            )
+            fetch_pass.must_answer = True
+        elif found.run is not None and (found.run.length <= left_bytes or not fetch_pass.found_bytes):
+            answer.records = found.run
+            fetch_pass.found(found.source, found.run.length)
+        return answer
+
 
 def _entries(request: messages.FetchRequest) -> int:
     return sum(len(topic.partitions) for topic in request.topics)
@@ -234,18 +291,6 @@ def _topic(
     return messages.FetchResponse.FetchableTopicResponse(
         topic=requested.topic, topic_id=requested.topic_id, partitions=partitions
     )
-
-
-def _check_request(request: messages.FetchRequest) -> int | None:
-    """Reject fetches of replicas, and fetch sessions, which this broker does not create."""
-    state = request.replica_state
-    if request.replica_id >= 0 or (state is not None and state.replica_id >= 0):
-        return int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if request.session_id != 0 and request.session_epoch != _SESSION_FINAL_EPOCH:
-        return int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    if request.isolation_level not in (0, 1):
-        raise InvalidRequest(f"isolation level {request.isolation_level} is not supported; it must be 0 or 1")
-    return None
 
 
 def _aborted(found: Fetched, start: int, end: int) -> list[messages.FetchResponse.AbortedTransaction]:

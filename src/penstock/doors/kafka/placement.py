@@ -54,28 +54,51 @@ class PlacementHandlers:
         self, call: Call, request: messages.ListPartitionReassignmentsRequest
     ) -> messages.ListPartitionReassignmentsResponse:
         response = messages.ListPartitionReassignmentsResponse
+        topics: dict[str, list[messages.ListPartitionReassignmentsResponse.OngoingPartitionReassignment]] = {}
+        named = None
+        if request.topics is not None:
+            named = [(one.name, one.partition_indexes) for one in request.topics]
         try:
-            moves = self._verbs.reassignments(call.session)
+            check_count(sum(len(indexes) for _, indexes in named or ()))
+            for one in self._verbs.reassignments(call.session, named):
+                topics.setdefault(one.topic, []).append(
+                    response.OngoingPartitionReassignment(
+                        partition_index=one.partition,
+                        replicas=list(one.replica_ids),
+                        adding_replicas=list(one.adding_ids),
+                        removing_replicas=list(one.removing_ids),
+                    )
+                )
         except BrokerError as error:
             return response(error_code=code_of(error), error_message=message_of(error), topics=[])
-        assert not moves, "a single node moves nothing"
-        return response(error_message=None, topics=[])
+        return response(
+            error_message=None,
+            topics=[
+                response.OngoingTopicReassignment(name=name, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
 
-    def alter_partition_reassignments(
+    async def alter_partition_reassignments(
         self, call: Call, request: messages.AlterPartitionReassignmentsRequest
     ) -> messages.AlterPartitionReassignmentsResponse:
+        """Start, replace or cancel reassignments. The response does not wait until records are copied."""
         response = messages.AlterPartitionReassignmentsResponse
+        wanted = [
+            Reassignment(topic.name, one.partition_index, one.replicas)
+            for topic in request.topics
+            for one in topic.partitions
+        ]
         try:
-            self._verbs.authorize_changes(call.session)
-            check_count(sum(len(topic.partitions) for topic in request.topics))
+            check_count(len(wanted))
+            outcomes = iter(await self._verbs.reassign_all(call.session, wanted, request.timeout_ms))
         except BrokerError as error:
             return response(error_code=code_of(error), error_message=message_of(error), responses=[])
         answers = []
         for topic in request.topics:
             partitions = []
             for one in topic.partitions:
-                wanted = Reassignment(topic.name, one.partition_index, one.replicas)
-                code, message = _reassigned(self._verbs.reassign(call.session, wanted))
+                code, message = _reassigned(next(outcomes))
                 partitions.append(
                     response.ReassignablePartitionResponse(
                         partition_index=one.partition_index, error_code=code, error_message=message
@@ -90,34 +113,34 @@ class PlacementHandlers:
 
     # -- elections
 
-    def elect_leaders(
+    async def elect_leaders(
         self, call: Call, request: messages.ElectLeadersRequest
     ) -> messages.ElectLeadersResponse:
         named: Sequence[tuple[str, list[int]]] = []
+        kind = request.election_type
         try:
             named = self._elections(call, request)
             check_count(sum(len(indexes) for _, indexes in named))
-            self._verbs.authorize_changes(call.session)
+            places = [(topic, index) for topic, indexes in named for index in indexes]
+            outcomes = iter(await self._verbs.elect_all(call.session, kind, places, request.timeout_ms))
         except BrokerError as error:
             return _elections_refused(call, named, code_of(error), message_of(error))
-        results = []
-        for topic, indexes in named:
-            partitions = []
-            for index in indexes:
-                outcome = self._verbs.elect(call.session, topic, index)
-                partitions.append(_election_result(index, *_elected(outcome, request.election_type)))
-            results.append(_election_results(topic, partitions))
-        is_known = request.election_type in _OFFLINE
-        code = 0 if is_known else int(ErrorCode.INVALID_REQUEST)
+        results = [
+            _election_results(
+                topic, [_election_result(index, *_elected(next(outcomes), kind)) for index in indexes]
+            )
+            for topic, indexes in named
+        ]
+        code = 0 if kind in _OFFLINE else int(ErrorCode.INVALID_REQUEST)
         return messages.ElectLeadersResponse(error_code=code, replica_election_results=results)
 
     def _elections(
         self, call: Call, request: messages.ElectLeadersRequest
     ) -> Sequence[tuple[str, list[int]]]:
-        """The requested partitions by topic; without a list, the offline partitions of all topics."""
+        """The requested partitions by topic; without a list, all for which such an election makes sense."""
         if request.topic_partitions is not None:
             return [(one.topic, one.partitions) for one in request.topic_partitions]
-        return self._verbs.leaderless(call.session)
+        return self._verbs.electable(call.session, request.election_type)
 
     # -- the cluster
 
@@ -193,10 +216,10 @@ def _election_result(
 
 
 def _elected(outcome: PlacementOutcome | BrokerError, kind: int) -> _Coded:
-    if kind not in _OFFLINE:
-        return int(ErrorCode.INVALID_REQUEST), f"Unknown election type {kind}"
     if isinstance(outcome, BrokerError):
         return code_of(outcome), message_of(outcome)
+    if outcome is PlacementOutcome.DONE:
+        return 0, None
     if outcome is PlacementOutcome.OFFLINE:
         code, message = _OFFLINE[kind]
         return int(code), message

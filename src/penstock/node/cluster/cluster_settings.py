@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.node.definitions.definition import SettingKind, define_setting, duration_setting
+from penstock.core.replication_config import FOLLOWER_RATE
+from penstock.node.definitions.definition import (
+    SettingKind,
+    count_setting,
+    define_setting,
+    duration_setting,
+    size_setting,
+)
 
 
 def _check_metadata(url: str) -> None:
@@ -60,6 +67,27 @@ class ClusterSettings:
         high=600_000,
         aliases=("cluster.session_timeout",),
         kafka="broker.session.timeout.ms",
+    )
+    copy_bytes_per_s: int = size_setting(
+        "cluster",
+        64 * 2**20,
+        "Bytes per second that a broker copies at most of partitions that are being moved to it; 0: no limit. Can be"
+        " changed at run time.",
+        aliases=("cluster.copy_rate",),
+        kafka=FOLLOWER_RATE,
+    )
+    copies_max: int = count_setting(
+        "cluster",
+        4,
+        "Partitions that are copied to this broker at a time; further ones wait.",
+        low=1,
+        high=1_000,
+    )
+    takes_share: bool = define_setting(
+        SettingKind.SWITCH,
+        "cluster",
+        True,
+        "Whether a broker that joins its cluster for the first time gets its share of the partitions.",
     )
     gossip: bool = define_setting(
         SettingKind.SWITCH,

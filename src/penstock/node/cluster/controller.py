@@ -1,4 +1,5 @@
-"""The controller: the broker that holds the controller session fences brokers whose sessions have ended.
+"""The controller: the broker that holds the controller session fences brokers whose sessions have ended, empties those
+that are drained, and gives new ones their share.
 
 It has no state of its own. Every broker runs this and stands by; two controllers at once are harmless, because each
 decision is appended at the index of the state that it was made on.
@@ -13,7 +14,9 @@ from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import decide_fence
-from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration
+from penstock.core.machines.cluster.events import PartitionSaved
+from penstock.core.machines.cluster.reassignment import decide_upkeep
+from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.metadata_log import (
     CONTROLLER_SESSION,
@@ -89,6 +92,11 @@ class Controller:
         """Brokers have registered or changed: look at them again."""
         self._wake.set()
 
+    def partition_changed(self, placed: PartitionReplicas) -> None:
+        """A partition that has arrived on a broker that is drained meanwhile has to move on."""
+        if not placed.is_moving and any(one.is_draining for one in self._catalog.cluster.brokers):
+            self._wake.set()
+
     # -- sessions
 
     async def _watch(self) -> None:
@@ -113,6 +121,7 @@ class Controller:
             try:
                 if await self._holds_session():
                     await self._fence_ended()
+                    await self._start_moves()
             except BrokerError as error:
                 logger.warning("the controller cannot act; retrying: %s", error)
                 self._wake_later(RETRY_S)
@@ -166,6 +175,27 @@ class Controller:
             return [*decide_fence(catalog.cluster, broker.broker_id, broker.epoch)]
 
         await self._host.change(decide)
+
+    # -- moves
+
+    async def _start_moves(self) -> None:
+        """The state says what is left to do, so a controller that takes over goes on where the last one ended."""
+        while True:
+            cluster = self._catalog.cluster
+            if not any(one.is_draining or one.is_joining for one in cluster.brokers):
+                return
+            started: list[Event] = []
+
+            def decide(catalog: Catalog, started: list[Event] = started) -> list[Event]:
+                started[:] = decide_upkeep(catalog.cluster)
+                return started
+
+            await self._host.change(decide)
+            if not started:
+                return
+            moves = sum(isinstance(one, PartitionSaved) for one in started)
+            if moves:
+                logger.info("started to move %d partitions of brokers that are drained or have joined", moves)
 
     def _wake_later(self, delay_s: float) -> None:
         self._loop.call_later(delay_s, self._wake.set)

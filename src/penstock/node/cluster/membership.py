@@ -53,8 +53,16 @@ class MemberProfile:
     """Whether its data directory existed before this start, or may be empty: the storage is memory."""
 
     def __init__(
-        self, cluster_id: str, broker_id: int, incarnation_id: str, rack: str, link_key: bytes
+        self,
+        cluster_id: str,
+        broker_id: int,
+        incarnation_id: str,
+        rack: str,
+        link_key: bytes,
+        *,
+        takes_share: bool = False,
     ) -> None:
+        self.takes_share = takes_share
         self.link_key = link_key
         """The key that it proposes if the cluster has none."""
         self.cluster_id = cluster_id
@@ -188,6 +196,7 @@ class ClusterMembership:
             profile.rack,
             session_number,
             profile.previous_epoch,
+            profile.takes_share,
         )
         events += decide_link_key(catalog.cluster, profile.link_key)
         return [*events, *draft.decide_register_broker(request, leader_epoch=profile.leader_epoch)]

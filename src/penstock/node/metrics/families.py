@@ -18,6 +18,7 @@ from penstock.node.broker import Broker
 from penstock.node.lag import Lag, lag_of
 from penstock.node.metrics.cluster_families import CLUSTER_FAMILIES
 from penstock.node.metrics.family import Family, MetricKind, Samples
+from penstock.node.metrics.move_families import MOVE_FAMILIES
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.meters import ERRORS_SENT
 
@@ -320,6 +321,7 @@ FAMILIES = (
         _fsyncs,
     ),
     *CLUSTER_FAMILIES,
+    *MOVE_FAMILIES,
     Family(
         "penstock_link_open",
         MetricKind.GAUGE,

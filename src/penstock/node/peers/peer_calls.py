@@ -14,6 +14,8 @@ from penstock.core.errors import BrokerError, NotLeader, TimedOut
 from penstock.core.model import Acks, Isolation, PartitionId, TopicPartition
 from penstock.core.records.control import Marker
 from penstock.core.records.visibility import AbortedProducer
+from penstock.core.replication.divergence import EpochEnd
+from penstock.core.replication.fetches import ReplicaFetch, ReplicaIdentity, ReplicatedBatches
 from penstock.node.peers.links import PeerLinks
 from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_from_code, error_name, messages
 
@@ -214,6 +216,62 @@ def _batches(broker_id: int, one: messages.FetchResponse.PartitionData) -> Remot
         one.log_start_offset,
         aborted,
     )
+
+
+async def fetch_as_replica(
+    links: PeerLinks,
+    broker_id: int,
+    replica: ReplicaIdentity,
+    wanted: Sequence[ReplicaFetch],
+    *,
+    bytes_max: int,
+    wait_ms: int,
+    timeout_ms: int,
+) -> Mapping[PartitionId, ReplicatedBatches]:
+    """Read batches of several partitions for replicas of them, up to the ends of their logs; `wanted` in order of
+    preference. Waits up to `wait_ms` if there are none."""
+    request, topics = messages.FetchRequest, dict[bytes, list[messages.FetchRequest.FetchPartition]]()
+    for one in wanted:
+        topics.setdefault(one.partition.topic_id, []).append(
+            request.FetchPartition(
+                partition=one.partition.partition,
+                fetch_offset=one.offset,
+                partition_max_bytes=one.bytes_max,
+                current_leader_epoch=one.leader_epoch,
+                last_fetched_epoch=one.last_fetched_epoch,
+                log_start_offset=one.start_offset,
+            )
+        )
+    response = await links.call(
+        broker_id,
+        request(
+            replica_state=request.ReplicaState(replica_id=replica.broker_id, replica_epoch=replica.epoch),
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=bytes_max,
+            topics=[request.FetchTopic(topic_id=key, partitions=some) for key, some in topics.items()],
+        ),
+        timeout_ms=wait_ms + timeout_ms,
+    )
+    if response.error_code:
+        raise peer_error(broker_id, response.error_code)
+    found = {
+        PartitionId(topic.topic_id, one.partition_index): _replicated(broker_id, one)
+        for topic in response.responses
+        for one in topic.partitions
+    }
+    if found.keys() != {one.partition for one in wanted}:
+        raise unasked(broker_id, response)
+    return found
+
+
+def _replicated(broker_id: int, one: messages.FetchResponse.PartitionData) -> ReplicatedBatches:
+    error = peer_error(broker_id, one.error_code, leader=one.current_leader) if one.error_code else None
+    diverging = None
+    if one.diverging_epoch is not None and one.diverging_epoch.epoch >= 0:
+        diverging = EpochEnd(one.diverging_epoch.epoch, one.diverging_epoch.end_offset)
+    records = memoryview(sliced(one.records))
+    return ReplicatedBatches(error, records, one.high_watermark, one.log_start_offset, diverging)
 
 
 # -- transactions

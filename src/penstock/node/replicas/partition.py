@@ -76,7 +76,7 @@ class Partition(Replica):
 
         Validates on the loop however long that takes, so only for uncompressed batches.
         """
-        self.check_leading()
+        self.check_writable()
         admitted = self.admission.now(batch, acks) or self.admission.work(batch, acks)()
         return self.append_admitted(admitted, in_transaction=in_transaction)
 
@@ -85,9 +85,11 @@ class Partition(Replica):
 
         `in_transaction`: the coordinator has vouched for the transaction of the batch.
         """
-        if self.failure is not None or not self.is_leader:
-            self.check_leading()
         batch, header, now_ms = admitted
+        if self.failure is not None or not self.is_writable:
+            if header.producer_id >= 0 and self.is_leader:
+                self.log.producers.expect(header, now_ms)
+            self.check_writable()
         if header.attributes & TRANSACTIONAL and not in_transaction:
             raise NoTransactionalId(f"{self}: a transactional batch was produced without a transactional id")
         if header.producer_id >= 0:
@@ -105,7 +107,7 @@ class Partition(Replica):
 
     def append_own(self, batch: bytearray) -> Appended:
         """Append a batch that the broker itself has built, without validation."""
-        self.check_leading()
+        self.check_writable()
         header = decode_header(batch)
         offset = self._write(self.log.append, memoryview(batch), header, self._runtime.clock.now_ms())
         return Appended(offset, offset + header.last_offset_delta + 1, NO_TIMESTAMP)
@@ -117,7 +119,7 @@ class Partition(Replica):
 
         A marker of an old epoch is rejected: it must not end a newer transaction.
         """
-        self.check_leading()
+        self.check_writable()
         log = self.log
         if not log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, is_bumped=is_bumped):
             return None
@@ -137,10 +139,17 @@ class Partition(Replica):
         self, offset: int, bytes_max: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
     ) -> Slice | None:
         """Whole visible batches from `offset` on; None if there are none yet."""
+        return self._read_to(self._limit(isolation), offset, bytes_max)
+
+    def read_uncommitted(self, offset: int, bytes_max: int) -> Slice | None:
+        """The same up to the end of the log, for other replicas."""
+        return self._read_to(self.log.end_mark(), offset, bytes_max)
+
+    def _read_to(self, limit: BatchBoundary, offset: int, bytes_max: int) -> Slice | None:
         if self.failure is not None:
             self.check_online()
         try:
-            return self.log.read(offset, bytes_max, self._limit(isolation))
+            return self.log.read(offset, bytes_max, limit)
         except CorruptBatch as error:
             self.damage.refuse(offset, error)
             raise
@@ -193,7 +202,7 @@ class Partition(Replica):
                 f"{self}: records are only deleted by key, because cleanup.policy is 'compact'"
             )
         async with self._start_turn:
-            self.check_online()
+            self.check_writable()
             offset = self.high_watermark if before_offset == -1 else before_offset
             if offset < 0 or offset > self.high_watermark:
                 raise OffsetOutOfRange(

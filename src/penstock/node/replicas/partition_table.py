@@ -21,6 +21,7 @@ from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_LEADER, Par
 from penstock.core.model import PartitionId, TopicRef
 from penstock.core.topic_config import TopicConfig
 from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.strays import STRAY_MS_MAX, set_aside, stray_directories
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
@@ -88,6 +89,12 @@ class PartitionTable:
         if partition is None or not partition.is_leader:
             raise self._elsewhere(topic, index)
         return partition
+
+    def find_held(self, partition: PartitionId) -> Partition | None:
+        """A partition that is held here, led or followed."""
+        topic = self._catalog.find_by_id(partition.topic_id)
+        partitions = [] if topic is None else self._by_topic.get(topic.name, [])
+        return partitions[partition.partition] if partition.partition < len(partitions) else None
 
     def find_led(self, topic: str, index: int) -> Partition | None:
         """One partition by name, if this node leads it. Raises UnknownTopic."""
@@ -161,7 +168,7 @@ class PartitionTable:
         else:
             partitions[placed.partition] = None
             self._drop(partition, NotLeader(f"{partition} was moved to brokers {list(placed.replicas)}"))
-            self._remove_directory(partition.log.directory)
+            self._discard(partition.log.directory)
             yield CLOSING_UNITS
 
     def set_active(self, *, is_active: bool) -> None:
@@ -219,6 +226,8 @@ class PartitionTable:
                 report=partial(logger.warning, "%s: %s", f"{topic.name}-{index}"),
             )
         except BrokerError as error:
+            if self._is_incomplete(topic, index) and not error.retriable:
+                return self._open_again(topic, index, config, error)
             failure, log = error, Log(self._runtime.files, directory, limits)
         partition = Partition(topic, index, log, config, self._runtime)
         if failure is not None:
@@ -226,6 +235,23 @@ class PartitionTable:
             if failure.retriable:
                 asyncio.get_running_loop().call_later(REOPEN_S, self._reopen, topic, partition)
         return partition
+
+    def _is_incomplete(self, topic: Topic, index: int) -> bool:
+        """Whether other brokers hold this partition, and this one is copying it."""
+        placed = self._placed(topic, index)
+        return placed is not None and self._node_id in placed.adding
+
+    def _open_again(self, topic: Topic, index: int, config: TopicConfig, error: BrokerError) -> Partition:
+        """A damaged copy is not needed: start it again. The damaged files are set aside."""
+        directory = f"{TOPICS_DIRECTORY}/{topic.id.hex()}/{index}"
+        logger.error(
+            "the copy of a partition that is being moved here is damaged; copying it again: %s",
+            error,
+            extra={"topic": topic.name, "partition": index},
+        )
+        set_aside(self._runtime.files, directory, self._runtime.clock.now_ms())
+        self._recovery_points.pop(directory, None)
+        return self._open(topic, index, config)
 
     def _reopen(self, topic: Topic, failed: Partition) -> None:
         """Retry to open a partition that failed for lack of descriptors or disk space."""
@@ -237,6 +263,15 @@ class PartitionTable:
         if partition.failure is None:
             logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
             partition.start_sync()
+
+    def lower_recovery_point(self, partition: Partition, offset: int) -> bool:
+        """Make sure that the recovery point of a partition is not above an offset at which its log is about to end.
+        True if it was: it must be saved then, before the log is truncated."""
+        directory = partition.log.directory
+        if self._recovery_points.get(directory, 0) <= offset:
+            return False
+        self._recovery_points[directory] = offset
+        return True
 
     async def sync_recovered(self) -> None:
         """Sync what recovery found in all partitions, before it becomes readable."""
@@ -256,16 +291,25 @@ class PartitionTable:
         self._recovery_points.pop(partition.log.directory, None)
         was_leader = partition.is_leader
         partition.close(error)
-        partition.is_leader = False
+        partition.is_leader = partition.is_writable = False
         if was_leader:
             self._on_role(partition)
 
     def remove_leftovers(self, removed: set[bytes]) -> None:
         """Finish interrupted deletions. A directory that the catalog does not know is not deleted: it may be the only
         copy of a topic."""
+        files = self._runtime.files
         known = {topic.id.hex() for topic in self._catalog.topics}
+        for directory in stray_directories(files, TOPICS_DIRECTORY, self._catalog.cluster, self._node_id):
+            stray = set_aside(files, directory, self._runtime.clock.now_ms())
+            self._recovery_points.pop(directory, None)
+            logger.warning(
+                "set aside the directory of a partition that other brokers hold; it is deleted in %d hours",
+                STRAY_MS_MAX // 3_600_000,
+                extra={"directory": stray},
+            )
         leftovers = {topic_id.hex() for topic_id in removed} - known
-        for name in self._runtime.files.names(TOPICS_DIRECTORY):
+        for name in files.names(TOPICS_DIRECTORY):
             if name in leftovers:
                 logger.info("removing the directory of a deleted topic", extra={"directory": name})
                 self._remove_directory(f"{TOPICS_DIRECTORY}/{name}")
@@ -273,6 +317,21 @@ class PartitionTable:
                 logger.error(
                     "directory belongs to no known topic; not deleting it", extra={"directory": name}
                 )
+
+    def _discard(self, directory: str) -> None:
+        """Delete a replica that a committed change gave away. It is renamed first: the partition may come back while
+        its files are being deleted."""
+        try:
+            if self._runtime.files.exists(directory):
+                directory = set_aside(self._runtime.files, directory, self._runtime.clock.now_ms())
+        except BrokerError as error:
+            logger.error(
+                "cannot rename the directory of a moved partition; it stays: %s",
+                error,
+                extra={"directory": directory},
+            )
+            return
+        self._remove_directory(directory)
 
     def _remove_directory(self, directory: str) -> None:
         def removed(outcome: BaseException | None) -> None:

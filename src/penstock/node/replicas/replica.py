@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull, NotLeader, Offline, OutOfDescriptors
 from penstock.core.log.log import Log, LogLimits
+from penstock.core.log.replicated import append_replicated
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import NO_EPOCH, Durability
 from penstock.core.records.batch import BatchHeader, check
@@ -25,7 +27,7 @@ from penstock.node.runtime.runtime import Runtime
 logger = logging.getLogger("penstock.partition")
 
 Append = Callable[[memoryview, BatchHeader, int, int], int]
-"""`Log.append` or `Log.append_replicated`."""
+"""`Log.append`, or `append_replicated` to this log."""
 
 
 class Replica:
@@ -40,6 +42,8 @@ class Replica:
         self._runtime = runtime
         self.leader_epoch = NO_EPOCH
         self.is_leader = False
+        self.is_writable = False
+        """Whether it leads and accepts records; a leader that hands over accepts none."""
         self.failure: BrokerError | None = None
         self.flushed_offset = log.synced_offset
         """Everything before it is as durable on this node as the topic requires."""
@@ -80,19 +84,24 @@ class Replica:
     def lead(self, epoch: int) -> None:
         """Accept records from producers in this epoch, which the caller has made durable before."""
         assert epoch >= self.leader_epoch, (self, epoch, self.leader_epoch)
-        self.leader_epoch, self.is_leader = epoch, True
+        self.leader_epoch, self.is_leader, self.is_writable = epoch, True, True
         self.log.begin_epoch(epoch)
         self.advance_high_watermark(self.flushed_offset)
 
     def follow(self, epoch: int) -> None:
         """Accept batches from the leader of this epoch. Pending waits fail with NotLeader."""
         assert epoch >= self.leader_epoch, (self, epoch, self.leader_epoch)
-        self.leader_epoch, self.is_leader = epoch, False
+        self.leader_epoch, self.is_leader, self.is_writable = epoch, False, False
         moved = NotLeader(f"{self}: another broker leads this partition since epoch {epoch}")
         self._flush_waits.fail(moved)
         self._commit_waits.fail(moved)
         self._append_listeners.notify()
         self._watermark_listeners.notify()
+
+    def set_writable(self, *, is_writable: bool) -> None:
+        """A leader stops to accept records before it hands over, so that none is in flight at that moment."""
+        assert self.is_leader, f"{self} does not lead"
+        self.is_writable = is_writable
 
     def check_online(self) -> None:
         if self.failure is not None:
@@ -103,6 +112,12 @@ class Replica:
         self.check_online()
         if not self.is_leader:
             raise NotLeader(f"{self}: this broker does not lead the partition")
+
+    def check_writable(self) -> None:
+        """Raise unless this replica is online, leads and accepts records. Nothing was written then."""
+        self.check_leading()
+        if not self.is_writable:
+            raise NotLeader(f"{self}: the partition is being handed over to another broker; retry")
 
     # -- offsets
 
@@ -126,16 +141,17 @@ class Replica:
 
     # -- append
 
-    def append_replicated(self, batch: memoryview) -> int:
+    def append_replicated(self, batch: memoryview, gaps_before: int = 0) -> int:
         """Append a batch exactly as the leader wrote it: same bytes, offset and epoch. It must be the next one;
-        returns the offset after it.
+        returns the offset after it. Offsets may be missing before `gaps_before`, where the leader's log is compacted.
 
         Only damaged batches are rejected: the leader has validated everything else, including producer sequences.
         """
         self.check_online()
         assert not self.is_leader, f"{self} leads in epoch {self.leader_epoch} and follows nobody"
         header = check(batch)
-        self._write(self.log.append_replicated, batch, header, self._runtime.clock.now_ms())
+        append = partial(append_replicated, self.log, gaps_before)
+        self._write(append, batch, header, self._runtime.clock.now_ms())
         return header.next_offset
 
     def _write(self, append: Append, batch: memoryview, header: BatchHeader, now_ms: int) -> int:
@@ -300,6 +316,21 @@ class Replica:
             self.fail(error)
             raise
         self.flushed_offset = min(self.flushed_offset, self.log.end_offset)
+        self._cut()
+
+    def restart(self, offset: int) -> None:
+        """Delete all records and continue at `offset`: the leader has none before it. As `truncate` otherwise."""
+        self.check_online()
+        assert not self.is_leader, f"{self} leads in epoch {self.leader_epoch}"
+        try:
+            self.log.restart(offset, self._runtime.clock.now_ms())
+        except BrokerError as error:
+            self.fail(error)
+            raise
+        self.flushed_offset = offset
+        self._cut()
+
+    def _cut(self) -> None:
         for waits in (self._flush_waits, self._commit_waits):
             waits.fail(self._truncated(), self.log.end_offset)
         self._flusher.start()

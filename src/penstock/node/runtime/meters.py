@@ -151,6 +151,10 @@ class Meters:
         self.fsyncs = Histogram(FSYNC_BOUNDS_S)
         self.doors: dict[str, DoorMeter] = {}
         self.links: dict[int, LinkMeter] = {}
+        self.copied_bytes = 0
+        """Bytes of partitions that were copied from other brokers."""
+        self.handovers = Histogram(REQUEST_BOUNDS_S)
+        """How long partitions accepted no records because they were handed over to other brokers."""
         self.etcd: dict[str, EtcdMeter] = {}
         """By endpoint."""
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation, topic_resource
-from penstock.core.errors import InvalidRequest, LeaderNotAvailable, NotLeader, UnknownBroker, UnknownTopic
+from penstock.core.errors import InvalidRequest, UnknownBroker
 from penstock.core.features import FeatureUpdate
 from penstock.core.machines.cluster.brokers import decide_unregister
 from penstock.core.machines.cluster.values import KAFKA_LISTENER
+from penstock.core.model import PartitionId
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.connections.addresses import Address
@@ -56,6 +57,13 @@ class LogDirectory(NamedTuple):
     path: str
     total_bytes: int
     usable_bytes: int
+
+
+class ReplicaSize(NamedTuple):
+    """The size of a partition on this broker, and the records that it lacks while it is copied from another."""
+
+    size_bytes: int
+    lag: int
 
 
 class Readiness(NamedTuple):
@@ -150,13 +158,16 @@ class ClusterVerbs:
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
         return LogDirectory(self._broker.data_directory, *self._broker.runtime.files.space())
 
-    def partition_bytes(self, session: Session, topic: str, index: int) -> int | None:
-        """Size of a partition in the log directory; None if it does not exist."""
+    def replica_size(self, session: Session, topic: str, index: int) -> ReplicaSize | None:
+        """Size of a partition in the log directory; None if it is not stored here."""
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
-        try:
-            return self._routes.partition(topic, index).log.size()
-        except (UnknownTopic, NotLeader, LeaderNotAvailable):
+        found = self._broker.catalog.find(topic)
+        held = None if found is None or index < 0 else self._broker.find_held(PartitionId(found.id, index))
+        if held is None:
             return None
+        replication = self._broker.replication
+        lag = 0 if replication is None else replication.following.lag_of(PartitionId(held.topic_id, index))
+        return ReplicaSize(held.log.size(), lag)
 
     # -- health
 

@@ -12,7 +12,6 @@ from penstock.core.log.segment import Slice
 from penstock.core.log.transactions import Aborted
 from penstock.core.model import NO_EPOCH, Isolation, TopicRef
 from penstock.core.session import Session
-from penstock.node.runtime.meters import Traffic
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.routes import Routes
 from penstock.node.waist.waits import Waitable
@@ -20,10 +19,17 @@ from penstock.node.waist.waits import Waitable
 _new = tuple.__new__
 
 
-class FetchSource(Waitable, Protocol):
-    """A partition as a source of batches: waitable, with traffic counters and aborted transactions."""
+class OutTraffic(Protocol):
+    """A counter of sent bytes."""
 
-    traffic: Traffic
+    out_bytes: int
+
+
+class FetchSource(Waitable, Protocol):
+    """A partition as a source of batches: waitable, with a counter of sent bytes and aborted transactions."""
+
+    @property
+    def traffic(self) -> OutTraffic: ...
 
     def aborted_between(self, start: int, end: int) -> Sequence[Aborted]: ...
 

@@ -1,19 +1,36 @@
-"""Partition placement for tools: reassignments and elections on a single node, which change nothing.
+"""Partition placement for tools: reassignments and elections.
 
-With one replica per partition the preferred replica always leads, and no partition is ever moved.
+On a single node nothing is placed: its only replica leads every partition, and none is ever moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation
-from penstock.core.errors import BrokerError, InvalidAssignment, UnknownTopic
+from penstock.core.errors import (
+    BrokerError,
+    ElectionNotNeeded,
+    InvalidAssignment,
+    InvalidRequest,
+    NoReassignment,
+    UnknownTopic,
+)
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.cluster.election import ElectionKind
+from penstock.core.machines.cluster.partition_state import decide_elect
+from penstock.core.machines.cluster.reassignment import decide_cancel, decide_reassign
+from penstock.core.machines.cluster.values import NO_LEADER
+from penstock.core.model import PartitionId
 from penstock.core.session import Session
 from penstock.node.broker import Broker
+from penstock.node.replicas.admission import REPLICAS
 from penstock.node.waist.authorization import Authorization
+from penstock.node.waist.changes import Changes, Step
 from penstock.node.waist.routes import Routes
 
 
@@ -23,6 +40,16 @@ class Reassignment(NamedTuple):
     topic: str
     partition: int
     replica_ids: Sequence[int] | None
+
+
+class OngoingReassignment(NamedTuple):
+    """A partition on its way to other brokers."""
+
+    topic: str
+    partition: int
+    replica_ids: Sequence[int]
+    adding_ids: Sequence[int]
+    removing_ids: Sequence[int]
 
 
 class PlacementOutcome(Enum):
@@ -44,25 +71,56 @@ class PlacementVerbs:
         self._broker = broker
         self._authorization = authorization
         self._partitions_of = routes.partitions_of
+        self._changes = Changes(broker)
 
-    def reassignments(self, session: Session) -> Sequence[Reassignment]:
-        """The reassignments in progress."""
-        self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
-        return []
+    @property
+    def _is_single(self) -> bool:
+        return not self._broker.catalog.cluster.has_brokers
 
     def authorize_changes(self, session: Session) -> None:
         """Raise unless the caller may change the placement of partitions."""
         self._authorization.authorize(session, Operation.ALTER, CLUSTER)
 
-    def reassign(self, session: Session, wanted: Reassignment) -> PlacementOutcome | BrokerError:
+    # -- reassignments
+
+    def reassignments(
+        self, session: Session, topics: Sequence[tuple[str, Sequence[int]]] | None = None
+    ) -> Iterator[OngoingReassignment]:
+        """The reassignments in progress, of these partitions or of all."""
+        self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
+        catalog = self._broker.catalog
+        wanted: list[tuple[str, Sequence[int]]]
+        if topics is None:
+            wanted = [(topic.name, range(topic.partition_count)) for topic in catalog.topics]
+        else:
+            wanted = [(name, indexes) for name, indexes in topics if catalog.find(name) is not None]
+        return (
+            OngoingReassignment(name, index, found.replicas, found.adding, found.removing)
+            for name, indexes in wanted
+            for index in indexes
+            if (found := catalog.cluster.find_partition(PartitionId(catalog.topic(name).id, index)))
+            is not None
+            and found.is_moving
+        )
+
+    async def reassign_all(
+        self, session: Session, wanted: Sequence[Reassignment], timeout_ms: int | None = None
+    ) -> list[PlacementOutcome | BrokerError]:
+        """Start, replace or cancel reassignments; returns once that is durable, not when records are copied."""
+        self.authorize_changes(session)
+        if self._is_single:
+            return [self._reassign_single(one) for one in wanted]
+        steps: list[Step | BrokerError] = [partial(_reassign, one) for one in wanted]
+        changed = await self._changes.commit(steps, timeout_ms=timeout_ms)
+        return [
+            PlacementOutcome.NO_MOVE if isinstance(error, NoReassignment) else error or PlacementOutcome.DONE
+            for error in changed.errors
+        ]
+
+    def _reassign_single(self, wanted: Reassignment) -> PlacementOutcome | BrokerError:
         """A partition can be assigned to this broker only, and there is no reassignment to cancel."""
         try:
-            self.authorize_changes(session)
-            count = len(self._partitions_of(wanted.topic))
-            if not count:
-                raise UnknownTopic(f"Unable to find a topic named {wanted.topic}.")
-            if not 0 <= wanted.partition < count:
-                raise UnknownTopic(f"Unable to find partition {wanted.topic}:{wanted.partition}.")
+            _find_partition(self._broker.catalog, wanted.topic, wanted.partition)
             if wanted.replica_ids is None:
                 return PlacementOutcome.NO_MOVE
             self._check_replicas(wanted.replica_ids)
@@ -83,23 +141,86 @@ class PlacementVerbs:
                 f"The manual partition assignment includes the broker {replica_ids[0]} more than once."
             )
 
-    def leaderless(self, session: Session) -> list[tuple[str, list[int]]]:
-        """Every topic with its offline partitions."""
+    # -- elections
+
+    def electable(self, session: Session, kind: int) -> list[tuple[str, list[int]]]:
+        """Every topic with the partitions for which an election of this kind makes sense."""
         self.authorize_changes(session)
+        catalog = self._broker.catalog
+        if self._is_single:
+            return [
+                (one.name, [each.index for each in self._partitions_of(one.name) if each.failure is not None])
+                for one in catalog.topics
+            ]
+        is_unclean = kind == ElectionKind.UNCLEAN
         return [
-            (topic.name, [one.index for one in self._partitions_of(topic.name) if one.failure is not None])
-            for topic in self._broker.catalog.topics
+            (
+                topic.name,
+                [
+                    one.partition
+                    for one in catalog.cluster.partitions_of(topic.id)
+                    if (one.leader == NO_LEADER if is_unclean else one.leader != one.target[0])
+                ],
+            )
+            for topic in catalog.topics
         ]
 
-    def elect(self, session: Session, topic: str, index: int) -> PlacementOutcome | BrokerError:
+    async def elect_all(
+        self, session: Session, kind: int, places: Sequence[tuple[str, int]], timeout_ms: int | None = None
+    ) -> list[PlacementOutcome | BrokerError]:
+        """Elect leaders: of kind 0 the preferred replica, of kind 1 any replica, if nobody leads."""
+        self.authorize_changes(session)
+        if kind not in ElectionKind._value2member_map_:
+            return [InvalidRequest(f"Unknown election type {kind}") for _ in places]
+        if self._is_single:
+            return [self._elect_single(topic, index) for topic, index in places]
+        decide: Callable[[tuple[str, int]], Step] = partial(_election, ElectionKind(kind))
+        changed = await self._changes.commit([decide(place) for place in places], timeout_ms=timeout_ms)
+        return [
+            PlacementOutcome.NOT_NEEDED
+            if isinstance(error, ElectionNotNeeded)
+            else error or PlacementOutcome.DONE
+            for error in changed.errors
+        ]
+
+    def _elect_single(self, topic: str, index: int) -> PlacementOutcome | BrokerError:
         """No election is needed: every online partition is led by its only replica."""
-        try:
-            self.authorize_changes(session)
-        except BrokerError as error:
-            return error
         partitions = self._partitions_of(topic)
         if not partitions:
             return UnknownTopic(f"No such topic as {topic}")
         if not 0 <= index < len(partitions):
             return UnknownTopic(f"No such partition as {topic}-{index}")
         return PlacementOutcome.NOT_NEEDED if partitions[index].failure is None else PlacementOutcome.OFFLINE
+
+
+def _find_partition(catalog: Catalog, topic: str, index: int) -> PartitionId:
+    found = catalog.find(topic)
+    if found is None:
+        raise UnknownTopic(f"Unable to find a topic named {topic}.")
+    if not 0 <= index < found.partition_count:
+        raise UnknownTopic(f"Unable to find partition {topic}:{index}.")
+    return PartitionId(found.id, index)
+
+
+def _reassign(wanted: Reassignment, catalog: Catalog) -> Sequence[Event]:
+    partition = _find_partition(catalog, wanted.topic, wanted.partition)
+    if wanted.replica_ids is None:
+        return decide_cancel(catalog.cluster, partition)
+    if len(wanted.replica_ids) > REPLICAS:
+        raise InvalidAssignment(
+            f"the assignment names brokers {list(wanted.replica_ids)}, but this version keeps {REPLICAS} replica"
+        )
+    return decide_reassign(catalog.cluster, partition, wanted.replica_ids)
+
+
+def _election(kind: ElectionKind, place: tuple[str, int]) -> Step:
+    def decide(catalog: Catalog) -> Sequence[Event]:
+        topic, index = place
+        found = catalog.find(topic)
+        if found is None:
+            raise UnknownTopic(f"No such topic as {topic}")
+        if not 0 <= index < found.partition_count:
+            raise UnknownTopic(f"No such partition as {topic}-{index}")
+        return decide_elect(catalog.cluster, PartitionId(found.id, index), kind)
+
+    return decide

@@ -11,9 +11,17 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.core.access import Operation, transactional_id_resource
-from penstock.core.errors import BrokerError, InvalidRecord, InvalidTopic, WrongProducer
+from penstock.core.errors import (
+    BrokerError,
+    InvalidRecord,
+    InvalidTopic,
+    LeaderNotAvailable,
+    NotLeader,
+    WrongProducer,
+)
+from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.machines.transactions.transactions import Claim
-from penstock.core.model import Acks, TopicPartition, TopicRef
+from penstock.core.model import Acks, PartitionId, TopicPartition, TopicRef
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
 from penstock.core.session import Session
 from penstock.node.broker import Broker
@@ -99,6 +107,7 @@ class ProduceVerbs:
     """Appends batches sent by clients."""
 
     def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
+        self._broker = broker
         self.authorization = authorization
         self.find = routes.partition
         self.routes = routes
@@ -135,7 +144,12 @@ class ProduceVerbs:
         """The partition of a batch. Raises if the caller may not write to it or it is offline."""
         if self.authorization.authorizer is not None:
             self.authorization.authorize_topic(session, Operation.WRITE, topic)
-        partition = self.find(topic, index)
+        try:
+            partition = self.find(topic, index)
+        except (NotLeader, LeaderNotAvailable):
+            if batch:
+                self._expect(topic, index, batch)
+            raise
         if not batch:
             raise InvalidRecord("the request carries no batch for this partition")
         if partition.is_internal:
@@ -143,6 +157,17 @@ class ProduceVerbs:
         if partition.failure is not None:
             partition.check_online()
         return partition
+
+    def _expect(self, topic: TopicRef, index: int, batch: memoryview) -> None:
+        """This broker may lead a partition that it holds in the next moment. The first batch of a producer must not be
+        overtaken then by one that was sent right after it."""
+        catalog = self._broker.catalog
+        found = catalog.find(topic) if isinstance(topic, str) else catalog.find_by_id(topic)
+        held = None if found is None else self._broker.find_held(PartitionId(found.id, index))
+        if held is not None and len(batch) >= BATCH_HEADER_BYTES:
+            header = decode_header(batch)
+            if header.producer_id >= 0:
+                held.log.producers.expect(header, self._broker.runtime.clock.now_ms())
 
 
 class _Production:

@@ -19,6 +19,7 @@ from penstock.node.waist.peers import PeerVerbs
 from penstock.node.waist.placement import PlacementVerbs
 from penstock.node.waist.positions import PositionVerbs
 from penstock.node.waist.produce import ProduceVerbs
+from penstock.node.waist.replicas import ReplicaVerbs
 from penstock.node.waist.routes import Routes
 from penstock.node.waist.security import SecurityVerbs
 from penstock.node.waist.subscriptions import SubscriptionVerbs
@@ -27,6 +28,7 @@ from penstock.node.waist.transactions import TransactionVerbs
 
 if TYPE_CHECKING:
     from penstock.node.waist.elsewhere import Elsewhere
+    from penstock.node.waist.moves import MoveVerbs
     from penstock.node.waist.overview import OverviewVerbs
     from penstock.node.waist.publisher import Publisher
     from penstock.node.waist.reader import Reader
@@ -65,6 +67,7 @@ class Waist:
         self.placement = PlacementVerbs(broker, authorization, routes)
         self.positions = PositionVerbs(authorization, routes, elsewhere)
         self.produce = ProduceVerbs(broker, authorization, routes)
+        self.replicas = ReplicaVerbs(broker, routes)
         self.security = SecurityVerbs(authorization)
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)
         self.topics = TopicVerbs(broker, authorization, routes, elsewhere)
@@ -75,6 +78,12 @@ class Waist:
         from penstock.node.waist.overview import OverviewVerbs
 
         return OverviewVerbs(self._broker, self.authorization, self.cluster, self.topics)
+
+    def moves(self) -> MoveVerbs:
+        """Create the verbs that move partitions: few doors need them."""
+        from penstock.node.waist.moves import MoveVerbs
+
+        return MoveVerbs(self._broker, self.authorization)
 
     def publisher(self) -> Publisher:
         """Create the door's publisher of single records."""

@@ -9,6 +9,7 @@ from penstock.core.errors import Fenced, OffsetOutOfRange, UnknownEpoch
 from penstock.core.log import log as log_module
 from penstock.core.log.log import Log
 from penstock.core.log.recovery import open_log
+from penstock.core.log.replicated import append_replicated
 from penstock.core.log.segment import Segment
 from penstock.core.records.batch import TRANSACTIONAL, check, decode_header
 from penstock.core.records.control import Marker, build_marker
@@ -188,7 +189,7 @@ def batches_of(log: Log) -> list[bytes]:
 
 def replicate(log: Log, raw: bytes, leader_epoch: int = 5) -> int:
     batch = bytearray(raw)
-    offset = log.append_replicated(batch, check(batch), leader_epoch, 1_000)
+    offset = append_replicated(log, 0, batch, check(batch), leader_epoch, 1_000)
     assert batch == raw
     return offset
 

@@ -38,6 +38,8 @@ class RegistrationRequest(NamedTuple):
     session: int = 0
     previous_epoch: int = NO_BROKER_EPOCH
     """The broker epoch of its last run, if no record of that run can be missing; else NO_BROKER_EPOCH."""
+    takes_share: bool = False
+    """Whether it gets its share of the partitions if the cluster does not know it yet."""
 
 
 def decide_link_key(cluster: ClusterState, link_key: bytes) -> list[ClusterEvent]:
@@ -78,6 +80,7 @@ def decide_register(cluster: ClusterState, request: RegistrationRequest) -> list
         request.rack,
         request.session,
         is_draining=present is not None and present.is_draining,
+        is_joining=request.takes_share and cluster.has_brokers if present is None else present.is_joining,
     )
     events: list[ClusterEvent] = [ClusterSaved(request.cluster_id, epoch), BrokerSaved(broker)]
     if present is not None and request.previous_epoch != present.epoch:

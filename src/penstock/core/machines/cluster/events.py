@@ -132,6 +132,7 @@ def _broker_content(broker: BrokerRegistration) -> dict[str, object]:
         "is_fenced": broker.is_fenced,
         "is_stopping": broker.is_stopping,
         "is_draining": broker.is_draining,
+        **({"is_joining": True} if broker.is_joining else {}),
     }
 
 
@@ -207,6 +208,7 @@ def _decode_broker(broker_id: int, fields: _Fields) -> BrokerSaved:
             is_fenced=fields.flag("is_fenced"),
             is_stopping=fields.flag("is_stopping"),
             is_draining=fields.flag("is_draining"),
+            is_joining=fields.flag("is_joining", absent=False),
         )
     )
 

@@ -7,10 +7,12 @@ replica is in sync; a leader that is not part of the new assignment hands over t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.core.errors import InvalidAssignment, NoReassignment
 from penstock.core.machines.cluster.assignment import check_replicas
-from penstock.core.machines.cluster.events import ClusterEvent
+from penstock.core.machines.cluster.brokers import decide_drain
+from penstock.core.machines.cluster.events import BrokerSaved, ClusterEvent
 from penstock.core.machines.cluster.state import ClusterState, ring_broker
 from penstock.core.machines.cluster.transition import Prospect, changed
 from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
@@ -84,3 +86,38 @@ def drain_moves(cluster: ClusterState, broker_id: int) -> list[ReplicaMove]:
 def _startable(cluster: ClusterState, moves: Sequence[ReplicaMove]) -> list[ReplicaMove]:
     """A partition that moves already is left alone until it has arrived: else it would be copied for nothing."""
     return [move for move in moves if not cluster.partition(move.partition).is_moving]
+
+
+def decide_moves(cluster: ClusterState, moves: Sequence[ReplicaMove]) -> list[ClusterEvent]:
+    """Start proposed moves. Each is of another partition, so they are decided on the same state."""
+    return [event for move in moves for event in decide_reassign(cluster, move.partition, move.after)]
+
+
+def decide_undrain(cluster: ClusterState, broker_id: int) -> list[ClusterEvent]:
+    """Include a broker in the placement again, and cancel the moves away from it that are in progress."""
+    events = decide_drain(cluster, broker_id, is_draining=False)
+    for one in cluster.held_by(broker_id):
+        if broker_id in one.removing:
+            events += decide_cancel(cluster, one.id)
+    return events
+
+
+def decide_upkeep(cluster: ClusterState) -> list[ClusterEvent]:
+    """The moves that the controller starts by itself, of one broker at a time: away from a broker that is drained, or
+    the share of one that has joined. None if there is nothing to do."""
+    for broker in cluster.brokers:
+        if broker.is_draining and cluster.replica_count(broker.broker_id):
+            events = decide_moves(cluster, drain_moves(cluster, broker.broker_id))
+        elif broker.is_joining and not broker.is_draining and _may_take_share(cluster):
+            moves = join_moves(cluster, broker.broker_id)
+            events = [BrokerSaved(replace(broker, is_joining=False)), *decide_moves(cluster, moves)]
+        else:
+            continue
+        if events:
+            return events
+    return []
+
+
+def _may_take_share(cluster: ClusterState) -> bool:
+    """While another broker is away, the share would come from the others alone, and be too large once it is back."""
+    return all(cluster.can_lead(one.broker_id) or one.is_draining for one in cluster.brokers)

@@ -119,6 +119,10 @@ class ClusterState:
             load.topic_leaders[leader] = load.topic_leaders.get(leader, 0) + 1
         return load
 
+    def replica_count(self, broker_id: int) -> int:
+        """How many replicas the broker has once all reassignments in progress are complete."""
+        return self._replicas.get(broker_id, 0)
+
     def placements(self) -> Mapping[PartitionId, tuple[int, ...]]:
         """The replicas of every partition once all reassignments in progress are complete."""
         return {one.id: one.target for one in self.partitions()}

@@ -35,6 +35,8 @@ class BrokerRegistration:
     """In controlled shutdown: it gives its leadership away and gets none."""
     is_draining: bool = False
     """No replicas are placed here, and the present ones are moved away."""
+    is_joining: bool = False
+    """It has just joined the cluster and gets its share of the partitions."""
 
 
 class PartitionReplicas(NamedTuple):

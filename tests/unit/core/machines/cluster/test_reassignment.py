@@ -12,6 +12,8 @@ from penstock.core.machines.cluster.partition_state import decide_elect
 from penstock.core.machines.cluster.reassignment import (
     decide_cancel,
     decide_reassign,
+    decide_undrain,
+    decide_upkeep,
     drain_moves,
     join_moves,
     rebalance_moves,
@@ -230,3 +232,77 @@ def test_a_drained_broker_is_emptied_onto_the_others() -> None:
         play.run(decide_reassign(play.cluster, move.partition, move.after))
     assert drain_moves(play.cluster, 1) == []
     assert all(1 not in move.after for move in rebalance_moves(play.cluster))
+
+
+def shares(play: ClusterPlay, *broker_ids: int) -> dict[int, int]:
+    """Partitions of the topic that these brokers hold once all moves are complete."""
+    return {broker_id: play.cluster.replica_count(broker_id) for broker_id in broker_ids}
+
+
+def arrive(play: ClusterPlay) -> None:
+    """Every copy is complete."""
+    for one in list(play.cluster.partitions()):
+        if one.is_moving:
+            play.set_isr("orders", *one.replicas, index=one.partition)
+
+
+def test_a_broker_that_joins_takes_its_share_once_all_others_are_there() -> None:
+    play = ClusterPlay(2)
+    play.create("orders", *[[1], [2]] * 6)
+    play.register(3, takes_share=True)
+    assert play.cluster.broker(3).is_joining
+    assert decide_upkeep(play.cluster) == [], "it is fenced"
+    play.fence(2)
+    play.unfence(3)
+    assert decide_upkeep(play.cluster) == [], "the share of broker 2 would be taken from broker 1"
+    play.unfence(2)
+    play.run(decide_upkeep(play.cluster))
+    assert shares(play, 1, 2, 3) == {1: 4, 2: 4, 3: 4}
+    assert not play.cluster.broker(3).is_joining and decide_upkeep(play.cluster) == []
+
+
+def test_only_a_new_broker_of_a_cluster_takes_a_share() -> None:
+    play = ClusterPlay()
+    play.register(1, takes_share=True)
+    assert not play.cluster.broker(1).is_joining, "the first one has everything"
+    play.unfence(1)
+    play.register(2, takes_share=True)
+    play.unfence(2)
+    play.run(decide_upkeep(play.cluster))
+    play.restart(2, 2, is_clean=True)
+    play.register(3)
+    assert not any(one.is_joining for one in play.cluster.brokers)
+
+
+def test_a_share_that_was_not_given_is_given_after_a_restart() -> None:
+    play = ClusterPlay(1)
+    play.register(2, takes_share=True)
+    play.register(2, 2)
+    assert play.cluster.broker(2).is_joining
+
+
+def test_a_drained_broker_is_emptied_as_far_as_others_can_take_over() -> None:
+    play = ClusterPlay(3)
+    play.create("orders", [1], [2], [2], [3])
+    play.run(decide_drain(play.cluster, 2, is_draining=True))
+    play.fence(1)
+    play.fence(3)
+    assert decide_upkeep(play.cluster) == []
+    play.unfence(3)
+    play.run(decide_upkeep(play.cluster))
+    assert shares(play, 2, 3) == {2: 0, 3: 3}
+    assert decide_upkeep(play.cluster) == []
+    arrive(play)
+    assert play.cluster.held_by(2) == []
+
+
+def test_a_broker_that_is_used_again_keeps_what_has_not_left_yet() -> None:
+    play = ClusterPlay(2)
+    play.create("orders", [2], [2])
+    play.run(decide_drain(play.cluster, 2, is_draining=True))
+    play.run(decide_upkeep(play.cluster))
+    play.set_isr("orders", 2, 1, index=0)
+    play.run(decide_undrain(play.cluster, 2))
+    assert [one.replicas for one in play.cluster.partitions()] == [(1,), (2,)]
+    assert not any(one.is_moving for one in play.cluster.partitions())
+    assert not play.cluster.broker(2).is_draining

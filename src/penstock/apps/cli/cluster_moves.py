@@ -1,0 +1,264 @@
+"""`penstock cluster rebalance|drain|decommission|moves`: moves partitions. The brokers decide and copy."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.apps.cli.cluster_status import UNKNOWN, Content, View, present
+from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
+from penstock.apps.cli.options import bootstrap_option, output_option, watch_option
+from penstock.apps.cli.terminal import counted, say
+
+if TYPE_CHECKING:
+    from penstock.apps.cli.cluster_source import ClusterSource
+
+POLL_SECONDS = 1.0
+_MIB = 1 << 20
+
+broker_argument = click.argument("broker_id", type=click.IntRange(min=0), metavar="BROKER")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the moves and their bytes; start none.")
+yes_option = click.option("--yes", is_flag=True, help="Start the moves without asking.")
+wait_option = click.option(
+    "--wait", is_flag=True, help="Return when the partitions have arrived; shows progress."
+)
+
+
+@click.command()
+@dry_run_option
+@yes_option
+@wait_option
+@bootstrap_option
+@output_option
+def rebalance(dry_run: bool, yes: bool, wait: bool, bootstrap: str, output: str) -> None:
+    """Move partitions so that all brokers hold about the same number.
+
+    Moves as few as possible. Partitions stay available: their records are copied first, and the switch takes
+    milliseconds. Without --dry-run and --yes the command shows the moves and asks.
+    """
+    _start("/api/v1/cluster/rebalance", dry_run, yes, wait, bootstrap, output)
+
+
+@click.command()
+@broker_argument
+@click.option("--undo", is_flag=True, help="Use the broker again, and cancel the moves away from it.")
+@dry_run_option
+@yes_option
+@wait_option
+@bootstrap_option
+@output_option
+def drain(
+    broker_id: int, undo: bool, dry_run: bool, yes: bool, wait: bool, bootstrap: str, output: str
+) -> None:
+    """Move all partitions away from a broker, and place no new ones there.
+
+    The broker stays a member of the cluster. What cannot be moved now, because no other broker is available, is moved
+    later.
+    """
+    path = f"/api/v1/cluster/brokers/{broker_id}/drain"
+    if undo:
+        if dry_run or wait:
+            raise click.UsageError("--undo cannot be combined with --dry-run or --wait.")
+        _source(bootstrap).change(path, method="DELETE")
+        _say(output, {"broker": broker_id, "draining": False}, f"Broker {broker_id} is used again.")
+        return
+    _start(path, dry_run, yes, wait, bootstrap, output)
+
+
+@click.command()
+@broker_argument
+@yes_option
+@bootstrap_option
+@output_option
+def decommission(broker_id: int, yes: bool, bootstrap: str, output: str) -> None:
+    """Remove a broker from the cluster: drain it, wait until it is empty, and remove it once it is stopped.
+
+    A running broker is drained. When it is empty, stop it and run the same command again.
+    """
+    source = _source(bootstrap)
+    broker = _broker(source, broker_id)
+    if not broker["fenced"]:
+        path = f"/api/v1/cluster/brokers/{broker_id}/drain"
+        if not yes and not broker["draining"]:
+            _confirm(source, source.change(path, dry_run="true")["moves"], output)
+        source.change(path, dry_run="false")
+        _await(source, lambda: int(_broker(source, broker_id)["replicas"]))
+        _say(
+            output,
+            {"broker": broker_id, "state": "empty"},
+            f"Broker {broker_id} is empty. Stop it, then run this command again to remove it.",
+        )
+        return
+    if broker["replicas"]:
+        raise RefusedByBroker(
+            f"Broker {broker_id} is stopped and still holds {counted(broker['replicas'], 'partition')}: start it, so"
+            " that they can be moved."
+        )
+    source.unregister(broker_id)
+    _say(
+        output,
+        {"broker": broker_id, "state": "removed"},
+        f"Broker {broker_id} is no longer part of the cluster.",
+    )
+
+
+@click.command()
+@click.option(
+    "--cancel", is_flag=True, help="Cancel all moves: partitions stay where they were before the first one."
+)
+@wait_option
+@watch_option
+@bootstrap_option
+@output_option
+def moves(cancel: bool, wait: bool, is_watched: bool, bootstrap: str, output: str) -> None:
+    """Show the moves in progress: bytes copied and left, and the rate."""
+    if cancel:
+        source = _source(bootstrap)
+        found = source.moves()
+        problems = source.cancel([(one["topic"], one["partition"]) for one in found])
+        if problems:
+            raise RefusedByBroker("Not all moves could be cancelled. " + "; ".join(problems))
+        _say(output, {"cancelled": len(found)}, f"{counted(len(found), 'move')} cancelled.")
+    elif wait:
+        source = _source(bootstrap)
+        _await(source, lambda: len(source.moves()))
+        _say(output, {"moves": []}, "No moves in progress.")
+    else:
+        present(bootstrap, output, _read_moves, is_watched=is_watched)
+
+
+def _read_moves(source: ClusterSource) -> View:
+    found = source.moves()
+    rows: list[tuple[object, ...]] = [
+        (
+            one["topic"],
+            one["partition"],
+            _ids(one["from"]),
+            _ids(one["to"]),
+            _state(one),
+            _mebibytes(one["copied_bytes"]),
+            _mebibytes(one["left_bytes"]),
+            _mebibytes(one["bytes_per_s"]),
+        )
+        for one in found
+    ]
+    columns = ("topic", "partition", "from", "to", "state", "copied MiB", "left MiB", "MiB/s")
+    return View({"moves": found}, [] if rows else ["No moves in progress."], columns, rows)
+
+
+def _state(one: Content) -> str:
+    if one["leader"] is None:
+        return "no leader: its broker is down"
+    return {True: "copying", False: "waiting", None: UNKNOWN}[one["copying"]]
+
+
+# -- start
+
+
+def _start(path: str, dry_run: bool, yes: bool, wait: bool, bootstrap: str, output: str) -> None:
+    if dry_run and (yes or wait):
+        raise click.UsageError("--dry-run cannot be combined with --yes or --wait.")
+    source = _source(bootstrap)
+    if dry_run or not yes:
+        planned = source.change(path, dry_run="true")["moves"]
+        if dry_run:
+            _show_plan(source, planned, output)
+            return
+        _confirm(source, planned, output)
+    started = source.change(path, dry_run="false")["moves"]
+    places = {(one["topic"], one["partition"]) for one in started}
+    if wait and started:
+        _await(source, lambda: sum((one["topic"], one["partition"]) in places for one in source.moves()))
+    verb = "moved" if wait else "started to move"
+    text = f"{counted(len(started), 'partition')} {verb}." if started else "Nothing to move."
+    if started and not wait:
+        text += " See `penstock cluster moves`."
+    _say(output, {"started": bool(started), "moves": started}, text)
+
+
+def _confirm(source: ClusterSource, planned: list[Content], output: str) -> None:
+    if not planned:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("Add --yes to start the moves, or --dry-run to see them.")
+    _show_plan(source, planned, output)
+    click.confirm("Start?", abort=True)
+
+
+def _show_plan(source: ClusterSource, planned: list[Content], output: str) -> None:
+    sizes = source.sizes()
+    content, rows, total = [], list[tuple[object, ...]](), 0
+    for one in planned:
+        size_bytes = _moved_bytes(one, sizes)
+        total += size_bytes
+        content.append({**one, "bytes": size_bytes})
+        rows.append(
+            (one["topic"], one["partition"], _ids(one["from"]), _ids(one["to"]), _mebibytes(size_bytes))
+        )
+    count = counted(len(planned), "partition")
+    line = f"{count} to move, {_mebibytes(total)} MiB to copy." if planned else "Nothing to move."
+    columns = ("topic", "partition", "from", "to", "MiB")
+    View({"started": False, "moves": content, "bytes": total}, [line], columns, rows).show(output)
+
+
+def _moved_bytes(one: Content, sizes: Mapping[tuple[str, int], int]) -> int:
+    """Every broker that is new gets a copy."""
+    copies = sum(broker_id not in one["from"] for broker_id in one["to"])
+    return copies * sizes.get((one["topic"], one["partition"]), 0)
+
+
+# -- wait
+
+
+def _await(source: ClusterSource, count_left: Callable[[], int]) -> None:
+    """Wait until nothing is left, with a line on stderr whenever something has changed."""
+    said = ""
+    while left := count_left():
+        text = _progress(left, source.moves())
+        if text != said:
+            say(text, err=True)
+            said = text
+        time.sleep(POLL_SECONDS)
+
+
+def _progress(left: int, ongoing: list[Content]) -> str:
+    waiting = sum(one["copying"] is False for one in ongoing)
+    to_copy = sum(one["left_bytes"] or 0 for one in ongoing)
+    rate = sum(one["bytes_per_s"] or 0 for one in ongoing)
+    text = f"{counted(left, 'partition')} left, {_mebibytes(to_copy)} MiB to copy, {_mebibytes(rate)} MiB/s"
+    return text + (f", {waiting} waiting" if waiting else "")
+
+
+def _broker(source: ClusterSource, broker_id: int) -> Content:
+    found = source.overview().content["brokers"]
+    for one in found:
+        if one["id"] == broker_id:
+            return dict(one)
+    raise ObjectNotFound(f"There is no broker {broker_id}. See `penstock cluster brokers`.")
+
+
+def _source(bootstrap: str) -> ClusterSource:
+    from penstock.apps.cli.cluster_source import ClusterSource
+
+    return ClusterSource(bootstrap)
+
+
+def _mebibytes(size_bytes: int | None) -> str:
+    return UNKNOWN if size_bytes is None else f"{size_bytes / _MIB:,.1f}"
+
+
+def _ids(broker_ids: list[int]) -> str:
+    return ", ".join(map(str, broker_ids))
+
+
+def _say(output: str, content: dict[str, Any], text: str) -> None:
+    say(json.dumps(content) if output == "json" else text)
+
+
+MOVES = (rebalance, drain, decommission, moves)
+"""Commands of `penstock cluster`."""

@@ -1,0 +1,173 @@
+"""The partitions that this broker follows, as the catalog says: assigns them to the fetchers of their leaders.
+
+Copies of partitions that are being moved here are limited in number: the others wait, in the order of their ids. What
+waits is in the catalog, so nothing is lost when a broker is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
+from penstock.core.model import PartitionId
+from penstock.core.replication.fetches import ReplicaIdentity
+from penstock.node.peers.links import PeerLinks
+from penstock.node.replicas.fetcher import ReplicaFetcher, Throttle
+from penstock.node.replicas.followed import FollowedPartition, LowerRecoveryPoint
+from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import Tasks
+
+
+class CopyProgress(NamedTuple):
+    """A partition that is being moved to this broker. It waits for its turn while `is_copying` is false."""
+
+    topic: str
+    partition: int
+    leader_id: int
+    is_copying: bool
+    copied_bytes: int
+    """Size of the copy."""
+    lag: int
+    """Committed records that are missing, as far as this broker knows."""
+    bytes_per_s: float
+
+
+class Following:
+    """The followed partitions of one broker. Does nothing until it is active."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        runtime: Runtime,
+        links: PeerLinks,
+        identity: Callable[[], ReplicaIdentity],
+        rate: Callable[[], int],
+        copies_max: int,
+        lower_recovery_point: LowerRecoveryPoint,
+    ) -> None:
+        self._catalog = catalog
+        self._runtime = runtime
+        self._links = links
+        self._identity = identity
+        self._throttle = Throttle(rate)
+        self._copies_max = copies_max
+        self._lower_recovery_point = lower_recovery_point
+        self._held: dict[PartitionId, Partition] = {}
+        """All partitions to follow, whether they are fetched or wait."""
+        self._fetched: dict[PartitionId, FollowedPartition] = {}
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._tasks = Tasks()
+        self.is_active = False
+
+    def refresh(self, partition: Partition | None, placed: PartitionReplicas) -> None:
+        """A partition was placed, changed its role, or is gone."""
+        is_followed = partition is not None and not partition.is_leader and partition.failure is None
+        if is_followed and self.is_active and placed.leader not in (NO_LEADER, self._identity().broker_id):
+            assert partition is not None
+            self._held[placed.id] = partition
+        else:
+            self._held.pop(placed.id, None)
+        known = self._fetched.get(placed.id)
+        if known is not None and not self._is_right(known, placed):
+            self._end(known)
+        self._assign()
+
+    def _is_right(self, known: FollowedPartition, placed: PartitionReplicas) -> bool:
+        return (
+            self._held.get(placed.id) is known.partition
+            and known.leader_id == placed.leader
+            and known.is_added == self._is_added(placed)
+        )
+
+    def _is_added(self, placed: PartitionReplicas) -> bool:
+        return self._identity().broker_id in placed.adding
+
+    def _end(self, known: FollowedPartition) -> None:
+        del self._fetched[known.id]
+        fetcher = self._fetchers[known.leader_id]
+        fetcher.remove(known.id)
+        if not len(fetcher):
+            del self._fetchers[known.leader_id]
+            self._tasks.spawn(fetcher.stop())
+
+    def _over(self, known: FollowedPartition) -> None:
+        if self._fetched.get(known.id) is known:
+            self._held.pop(known.id, None)
+            self._end(known)
+            self._assign()
+
+    def forget(self, partition: PartitionId) -> None:
+        """The partition was deleted."""
+        self._held.pop(partition, None)
+        if partition in self._fetched:
+            self._end(self._fetched[partition])
+        self._assign()
+
+    def _assign(self) -> None:
+        """Start to fetch what waits, as far as the limit allows."""
+        copies = sum(one.is_added for one in self._fetched.values())
+        if len(self._held) == len(self._fetched):
+            return
+        for partition_id in sorted(self._held.keys() - self._fetched.keys()):
+            placed = self._catalog.cluster.find_partition(partition_id)
+            if placed is None:
+                continue
+            is_added = self._is_added(placed)
+            if is_added and copies >= self._copies_max:
+                continue
+            copies += is_added
+            self._start(self._held[partition_id], placed, is_added=is_added)
+
+    def _start(self, partition: Partition, placed: PartitionReplicas, *, is_added: bool) -> None:
+        followed = FollowedPartition(
+            partition, placed.leader, self._runtime, self._lower_recovery_point, is_added=is_added
+        )
+        self._fetched[followed.id] = followed
+        if placed.leader not in self._fetchers:
+            self._fetchers[placed.leader] = ReplicaFetcher(
+                self._links, placed.leader, self._identity, self._throttle, self._over
+            )
+        self._fetchers[placed.leader].add(followed)
+
+    def brokers_changed(self) -> None:
+        """A leader may be reachable again."""
+        for fetcher in self._fetchers.values():
+            fetcher.wake()
+
+    def lag_of(self, partition: PartitionId) -> int:
+        """Committed records that a followed partition lacks, as far as this broker knows; 0 for any other."""
+        found = self._fetched.get(partition)
+        return 0 if found is None else found.lag
+
+    def progress(self) -> list[CopyProgress]:
+        """The moves to this broker."""
+        found = []
+        for partition_id, partition in sorted(self._held.items()):
+            placed = self._catalog.cluster.find_partition(partition_id)
+            if placed is None or not self._is_added(placed):
+                continue
+            one = self._fetched.get(partition_id)
+            found.append(
+                CopyProgress(
+                    partition.topic,
+                    partition.index,
+                    placed.leader,
+                    one is not None,
+                    partition.log.size(),
+                    0 if one is None else one.lag,
+                    0.0 if one is None else one.bytes_per_s,
+                )
+            )
+        return found
+
+    async def stop(self) -> None:
+        self.is_active = False
+        fetchers, self._fetchers = self._fetchers, {}
+        self._held.clear()
+        self._fetched.clear()
+        for fetcher in fetchers.values():
+            await fetcher.stop()
+        await self._tasks.finish()

@@ -1,0 +1,167 @@
+"""A few brokers with their doors on virtual time, for scenes in which partitions move. Asserts nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.cluster.reassignment import decide_cancel, decide_reassign
+from penstock.core.machines.cluster.values import PartitionReplicas
+from penstock.core.model import NewRecord, PartitionId
+from penstock.core.records.batch import decode_header
+from penstock.core.records.build import build_batch, open_batch
+from penstock.node.broker import Broker
+from penstock.node.replicas.partition import Partition
+from penstock.node.settings import Settings
+from penstock.node.topic_creation import NewTopic, ReplicaAssignment
+from sim import cluster_machines
+from sim.cluster_machines import BrokerMachine, State
+from sim.cluster_store import ModelledStore
+from sim.loop import SimLoop, run
+
+POLL_S = 0.01
+WAIT_S_MAX = 120.0
+TOPIC = "orders"
+
+
+class MoveStage:
+    """Brokers 1 to n on one store."""
+
+    def __init__(self, loop: SimLoop, count: int) -> None:
+        self.loop = loop
+        self.store = ModelledStore(loop, lambda *_: None)
+        self.machines = {number: BrokerMachine(loop, self.store, number) for number in range(1, count + 1)}
+
+    async def start(self, *broker_ids: int) -> None:
+        for broker_id in broker_ids:
+            self.machines.setdefault(broker_id, BrokerMachine(self.loop, self.store, broker_id)).start()
+        await self.until(
+            lambda: all(self.machines[one].state is State.SERVING for one in broker_ids or self.machines)
+        )
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait on virtual time; fails if it takes minutes of it."""
+        async with asyncio.timeout(WAIT_S_MAX):
+            while not holds():
+                await asyncio.sleep(POLL_S)
+
+    def broker(self, broker_id: int) -> Broker:
+        broker = self.machines[broker_id].broker
+        assert broker is not None
+        return broker
+
+    @property
+    def anyone(self) -> Broker:
+        """A broker that serves."""
+        return next(
+            one.broker
+            for one in self.machines.values()
+            if one.broker is not None and one.state is State.SERVING
+        )
+
+    # -- topics and records
+
+    async def create(self, *replicas: int, topic: str = TOPIC, **overrides: str) -> None:
+        """A topic with a partition on each of these brokers."""
+        settings = {key.replace("_", "."): value for key, value in overrides.items()}
+        assigned = [ReplicaAssignment(index, [one]) for index, one in enumerate(replicas)]
+        await self.anyone.create_topic(NewTopic(topic, overrides=settings, assignments=assigned))
+        await self.until(lambda: all(one.catalog.find(topic) is not None for one in self._running()))
+
+    def _running(self) -> list[Broker]:
+        return [one.broker for one in self.machines.values() if one.broker is not None]
+
+    def partition(self, broker_id: int, index: int = 0, topic: str = TOPIC) -> Partition:
+        """The replica on one broker."""
+        broker = self.broker(broker_id)
+        found = broker.find_held(PartitionId(broker.catalog.topic(topic).id, index))
+        assert found is not None, f"broker {broker_id} holds no replica of {topic}-{index}"
+        return found
+
+    def holds(self, broker_id: int, index: int = 0, topic: str = TOPIC) -> bool:
+        broker = self.broker(broker_id)
+        return broker.find_held(PartitionId(broker.catalog.topic(topic).id, index)) is not None
+
+    def append(self, broker_id: int, *values: bytes, index: int = 0, topic: str = TOPIC) -> None:
+        """One batch for each value; the value is the key as well."""
+        partition = self.partition(broker_id, index, topic)
+        for value in values:
+            now_ms = self.broker(broker_id).runtime.clock.now_ms()
+            partition.append(memoryview(build_batch([NewRecord(value, value)], now_ms)))
+
+    def placed(self, index: int = 0, topic: str = TOPIC) -> PartitionReplicas:
+        """Where a partition is, as somebody knows it."""
+        catalog = self.anyone.catalog
+        return catalog.cluster.partition(PartitionId(catalog.topic(topic).id, index))
+
+    # -- moves
+
+    async def move(self, target: int, index: int = 0, topic: str = TOPIC) -> None:
+        """Start to move a partition."""
+        place = PartitionId(self.anyone.catalog.topic(topic).id, index)
+        await self.anyone.change(lambda catalog: decide_reassign(catalog.cluster, place, [target]))
+
+    async def cancel(self, index: int = 0, topic: str = TOPIC) -> None:
+        place = PartitionId(self.anyone.catalog.topic(topic).id, index)
+
+        def decide(catalog: Any) -> Sequence[Event]:
+            return decide_cancel(catalog.cluster, place)
+
+        await self.anyone.change(decide)
+
+    async def moved(self, target: int, index: int = 0, topic: str = TOPIC) -> Partition:
+        """Wait until a partition is led by its new broker; returns it."""
+
+        def is_there() -> bool:
+            placed, machine = self.placed(index, topic), self.machines[target]
+            return (
+                machine.broker is not None
+                and not placed.is_moving
+                and placed.leader == target
+                and self.holds(target, index, topic)
+                and self.partition(target, index, topic).is_leader
+            )
+
+        await self.until(is_there)
+        return self.partition(target, index, topic)
+
+
+def stored(partition: Partition) -> list[bytes]:
+    """Every batch of a log, as it is stored."""
+    log = partition.log
+    return [
+        bytes(found.raw) for segment in log.segments for found in segment.walk(0, segment.size, verify=True)
+    ]
+
+
+def values_of(partition: Partition) -> list[bytes]:
+    """The values of all committed records."""
+    found = []
+    for raw in stored(partition):
+        header = decode_header(raw)
+        found += [record.value or b"" for record in open_batch(memoryview(raw), header)]
+    return found
+
+
+def on_stage(
+    play: Callable[[MoveStage], Coroutine[Any, Any, None]],
+    brokers: int = 2,
+    seed: int = 1,
+    **settings: Any,
+) -> None:
+    """Run one scene on a fresh cluster."""
+    before: Settings = cluster_machines.SETTINGS
+    cluster_machines.SETTINGS = replace(before, **settings)
+
+    async def main(loop: SimLoop) -> None:
+        stage = MoveStage(loop, brokers)
+        await stage.start(*stage.machines)
+        await play(stage)
+
+    try:
+        run(seed, main)
+    finally:
+        cluster_machines.SETTINGS = before
