@@ -15,6 +15,7 @@ from rich.console import Console
 from checker.analysis import analyse
 from checker.campaign import run_campaign, show_verdict
 from checker.cluster_nemesis import CLUSTER_FAULTS
+from checker.cluster_run import run_with_cluster
 from checker.history import MalformedHistory, read_history
 from checker.nemesis import FAULTS, SURVIVABLE
 from checker.store import COORDINATOR, STORES
@@ -25,7 +26,6 @@ from checker.workload import (
     Plan,
     run_against,
     run_with_broker,
-    run_with_cluster,
 )
 
 GOOD, BAD, USAGE, UNSUPPORTED = 0, 1, 2, 3

@@ -28,7 +28,8 @@ def fault_words(outcome: Outcome) -> str:
 
 
 def mode_words(outcome: Outcome) -> str:
-    return f"{outcome.plan.mode} {'subscribe' if outcome.plan.subscribes else 'assign'}"
+    how = "subscribe" if outcome.plan.subscribes else "assign"
+    return f"{outcome.plan.mode} {how}{' moves' if outcome.plan.moves else ''}"
 
 
 def show_verdict(console: Console, verdict: Verdict) -> None:
@@ -103,7 +104,8 @@ def show_summary(console: Console, outcomes: Sequence[Outcome]) -> None:
         f"operations {sum(outcome.load_ops for outcome in outcomes)} (fewest in a run:"
         f" {min(outcome.load_ops for outcome in outcomes)}), acknowledged records {sum(one.acked for one in judged)},"
         f" of unknown outcome {sum(one.info for one in judged)},"
-        f" changes of topics {sum(outcome.topic_changes for outcome in outcomes)}",
+        f" changes of topics {sum(outcome.topic_changes for outcome in outcomes)},"
+        f" moves of partitions {sum(outcome.moves for outcome in outcomes)}",
         f"faults: {shown or 'none'}",
     ]
     for line in lines:

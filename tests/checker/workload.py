@@ -23,8 +23,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from checker.analysis import Verdict, analyse
 from checker.capability import missing_calls
-from checker.churn import TopicChurn
-from checker.cluster_nemesis import ClusterNemesis
 from checker.history import (
     COMMITTED,
     DATA,
@@ -44,12 +42,11 @@ from checker.history import (
 )
 from checker.nemesis import Nemesis
 from checker.queue import ACCEPTED
-from checker.site import Site
 from checker.store import COORDINATOR
 from checker.workers.__main__ import GROUP, NOT_CAUGHT_UP, PROCESSES_PER_WORKER, QUEUE, Config
 from checker.workers.queue import subscription_of
 from penstock import BrokerClient
-from penstock.testing import Broker, BrokerDied
+from penstock.testing import Broker
 
 STACKS = ("confluent", "aiokafka", "kafka-python")
 MODES = ("plain", "groups", "txn", "queue")
@@ -68,8 +65,6 @@ CRASH_STEP_SHARE = 1 / 400
 CALM_S_MAX = 120.0
 """How long a run goes on without faults until it has all its operations."""
 COUNT_S = 0.5
-FAILURES = ("CRITICAL", "Traceback (most recent call last)")
-"""Words in the log of a broker that no fault excuses."""
 ROOTS = (Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[2] / "src")
 
 
@@ -95,10 +90,15 @@ class Plan:
     final_s_max: float = 200.0
 
     @property
+    def moves(self) -> bool:
+        """Whether partitions of a cluster move meanwhile: in half of the runs, in every mode."""
+        return self.nodes > 1 and self.seed // (2 * len(MODES)) % 2 == 1
+
+    @property
     def subscribes(self) -> bool:
         if self.via:
             return self.via == "subscribe"
-        return self.mode == "groups" or (self.mode == "txn" and self.seed % 2 == 1)
+        return self.mode == "groups" or (self.mode == "txn" and self.seed // len(MODES) % 2 == 1)
 
 
 @dataclass(slots=True)
@@ -118,6 +118,8 @@ class Outcome:
     """Parts of the site that this machine does not allow, and why: faults to them are left out."""
     topic_changes: int = 0
     """Topics created, grown and deleted meanwhile, as far as that was acknowledged."""
+    moves: int = 0
+    """Moves of partitions that were accepted meanwhile."""
     took_s: float = 0.0
     kept: Path | None = None
     """Where everything of the run is, if it was kept."""
@@ -245,7 +247,8 @@ class Run:
         for slot in self._slots():
             self._start(slot)
         self._await_first_acknowledgements()
-        nemesis = self._make_nemesis(self._rng, self._note)
+        # Chances of its own: the same faults follow from the seed, whenever workers happen to be killed.
+        nemesis = self._make_nemesis(random.Random(f"nemesis {self._plan.seed}"), self._note)
         end_s = time.monotonic() + self._plan.seconds
         crash_s = time.monotonic() + self._rng.uniform(0.2, 1.0) * self._plan.crash_s_mean
         while (left_s := end_s - time.monotonic()) > 0:
@@ -422,37 +425,3 @@ def run_with_broker(plan: Plan, home: Path) -> Outcome:
             lambda rng, note: Nemesis(broker, plan.faults, rng, note),
             [f"{broker.host}:{broker.queue_port}"],
         ).run()
-
-
-def run_with_cluster(plan: Plan, home: Path) -> Outcome:
-    """A run with a cluster of our own, in `home`. Brokers that leave by themselves or fail inside are a problem."""
-    site = Site(home, plan.nodes, plan.store)
-    outcome = Outcome(plan)
-    try:
-        with site:
-            run = Run(
-                plan,
-                home,
-                site.bootstrap,
-                lambda rng, note: ClusterNemesis(site, plan.faults, rng, note),
-                [f"{broker.host}:{broker.queue_port}" for broker in site.brokers],
-            )
-            outcome = run.outcome
-            churn = TopicChurn([broker.bootstrap for broker in site.brokers], plan.seed)
-            churn.start()
-            try:
-                run.run()
-            finally:
-                churn.stop()
-            outcome.problems += churn.problems()
-            outcome.topic_changes = churn.done
-    except BrokerDied as death:
-        outcome.problems.append(str(death))
-    outcome.lacks = site.lacks
-    for broker in site.brokers:
-        outcome.problems += [
-            f"{broker.host_name}: {line}"
-            for line in broker.output().splitlines()
-            if any(word in line for word in FAILURES)
-        ]
-    return outcome

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from checker.cluster_nemesis import NEEDS
+from checker.cluster_run import run_with_cluster
 from checker.store import COORDINATOR, ETCD
-from checker.workload import Outcome, Plan, run_with_cluster
+from checker.workload import Outcome, Plan
 
 SEED = 20
 

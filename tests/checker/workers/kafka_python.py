@@ -149,8 +149,11 @@ class KafkaPythonStack:
                 offsets.append(future.get(timeout=max(0.0, deadline_s - time.monotonic())).offset)
             except FATAL as error:
                 raise Unknown(repr(error), is_fatal=True) from None
-            except kafka_errors.KafkaError:
+            except kafka_errors.KafkaTimeoutError:
                 offsets.append(None)
+            except kafka_errors.KafkaError as error:
+                # Whatever else fails, the producer may stay in that state and refuse all further records.
+                raise Unknown(repr(error), is_fatal=True) from None
         return offsets
 
     def assign(self, positions: dict[int, int]) -> None:
