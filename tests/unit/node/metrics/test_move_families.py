@@ -29,7 +29,7 @@ def test_a_move_is_seen_by_both_brokers() -> None:
         await stage.move(2, index=1)
         await stage.until(lambda: stage.holds(2) and stage.partition(2).end_offset > 5)
         source, target = values(stage.broker(1)), values(stage.broker(2))
-        copied = target["move_copied_bytes", TOPIC, "0"]
+        copied = target["move_size_bytes", TOPIC, "0"]
         assert 0 < copied < size_bytes and target[("move_copied_bytes_total",)] == copied
         assert target["move_bytes_per_second", TOPIC, "0"] > 0
         assert 0 < source["move_left_bytes", TOPIC, "0"] <= size_bytes
