@@ -1,7 +1,7 @@
 # The same targets locally and in CI. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test spark lint tidy check format docs stubs bench race steady fuzz hostile crash chaos sim spark-proof clean
+.PHONY: help setup demo test test-cluster spark lint tidy check format docs stubs bench race steady fuzz hostile crash chaos sim spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -18,6 +18,8 @@ FIRST ?= 0
 SPARK_KILLS ?= 50
 SPARK_SEED ?= 1
 TESTS ?= tests
+TEST_NODES ?= 3
+CLUSTER_TESTS ?= $(if $(filter etcd,$(STORE)),tests/contract/test_doors.py tests/seeds tests/compat/test_versions.py tests/compat/test_groups_calls.py tests/compat/test_transactions.py,tests/compat tests/contract tests/seeds)
 KAFKA_TESTS = $$(grep -rlE '\bmessages\.[A-Z]' --include='*.py' tests bench | xargs grep -l 'wire\.kafka')
 PY := .venv/bin/python
 
@@ -32,6 +34,9 @@ demo: setup ## run the core scenarios end to end, kill -9 included
 
 test: setup ## run all tests that take seconds (JOBS=0: one process; TESTS=tests/unit: a subset)
 	@$(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)
+
+test-cluster: setup ## run the suites of clients, doors and seeds against a cluster (TEST_NODES=3; STORE=etcd: a real etcd, CLUSTER_TESTS=tests/seeds: a subset)
+	@TEST_NODES=$(TEST_NODES) TEST_STORE=$(STORE) $(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(CLUSTER_TESTS)
 
 spark: setup ## run all Spark tests except the long proofs, including those that take minutes
 	@$(PY) -m pytest -q -k "not many" tests/spark

@@ -27,7 +27,14 @@ NODES = int(os.environ.get("TEST_NODES", "1"))
 STORE = os.environ.get("TEST_STORE", "coordinator")
 STORES = ("coordinator", "etcd")
 
-ONE_BROKER_ONLY: dict[str, str] = {}
+ONE_BROKER_ONLY: dict[str, str] = {
+    "tests/contract/test_doors.py::test_the_limit_of_connections_is_one_for_all_doors": "a limit of one process",
+    "tests/contract/test_files.py::*": "starts no broker",
+    "tests/contract/test_metadata*.py::*": "starts no broker: the stores themselves",
+    "tests/contract/test_etcd_faults.py::*": "starts no broker: the stores themselves",
+    "tests/contract/test_authorization.py::*": "starts no broker: verbs in one process",
+    "tests/compat/test_validation.py::test_kafka_answers_as_the_table_says": "asks Apache Kafka",
+}
 """Tests that make no sense with several brokers, by pattern of their id, and why."""
 
 _shared = ExitStack()
@@ -121,9 +128,11 @@ def running_many_brokers(home: Path | None = None, **flags: Flag) -> Iterator[Ma
     assert flags.pop("node_id", 1) == 1, "the members of a test's cluster count from 1"
     if STORE == "etcd":
         flags["metadata"] = _etcd_url()
-    with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
-        with running_cluster(NODES, home or Path(scratch), **flags) as cluster:
-            yield ManyBrokers(cluster)
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-") as scratch,
+        running_cluster(NODES, home or Path(scratch), **flags) as cluster,
+    ):
+        yield ManyBrokers(cluster)
 
 
 def _etcd_url() -> str:

@@ -1,6 +1,6 @@
 """A bare connection that speaks exact versions, for what no client library would send.
 
-Never retries, never negotiates: the message layouts come from kafka-python, the bytes of a batch too. With a cluster, it
+Never retries, never negotiates: the message layouts come from kafka-python, the bytes of a batch too. In a cluster it
 goes to the broker that must answer before each request, as every client does.
 """
 
@@ -49,8 +49,8 @@ def built(kind: Any, values: dict[str, Any], **version: int) -> Any:
 class RawConnection:
     """One socket. `call` asks and answers in turn; `send` and `receive` let a test pipeline.
 
-    With several brokers, one socket to each of them. The connection is at one broker at a time: there the next bytes go,
-    and from there answers come. It moves only with a request that has its own broker.
+    With several brokers, one socket to each of them. It is at one broker at a time: there the next bytes go, and
+    from there answers come. It moves only with a request that has its own broker.
     """
 
     def __init__(self, bootstrap: str, client_id: str | None = "compat-raw") -> None:

@@ -1,7 +1,7 @@
 """The command line in the words of the seeds' documents: a broker from a config file, commands against it.
 
 Never adds a flag that a document does not have; ports that would meet those of other tests are turned off by the
-environment.
+environment. With several brokers, the document's one is the first of a cluster, which it hears of by the environment.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from penstock.testing import Broker, CoordinatorServer
+from several_brokers import NODES
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "penstock")
 WAIT_S_MAX = 60.0
+SESSION_MS = 6_000
 DOORS = ("TEXT", "JSON", "QUEUE", "HTTP")
 
 
@@ -41,6 +45,23 @@ class FromConfig:
         self._environment = environment(**variables)
         self.log = self._home / "broker.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self._config = config
+        self._coordinator = CoordinatorServer(self._home / "coordinator", SESSION_MS)
+        self._others: list[Broker] = []
+        if NODES > 1:
+            self._join()
+
+    def _join(self) -> None:
+        """Start the rest of the cluster, with the same config file, and make the document's broker its first."""
+        self._coordinator.start()
+        metadata = {"PENSTOCK_METADATA": self._coordinator.url, "PENSTOCK_NODE_ID": "1"}
+        self._environment |= metadata
+        shut = {f"{door.lower()}_port": "off" for door in DOORS}
+        for number in range(2, NODES + 1):
+            own = {"node_id": number, "metadata": self._coordinator.url, "config": self._config}
+            other = Broker(self._home / f"broker-{number}", {**shut, **own})
+            other.start()
+            self._others.append(other)
 
     def start(self, port: int) -> None:
         """Returns once somebody listens on the port."""
@@ -72,6 +93,9 @@ class FromConfig:
         if self.process is not None:
             self.process.terminate()
             self.process.wait(WAIT_S_MAX)
+        for other in self._others:
+            other.close()
+        self._coordinator.close()
 
 
 def run(*words: str, **variables: str) -> str:

@@ -95,4 +95,4 @@ def test_config_json(tmp_path: Path) -> None:
         started.kill()
         started.start(text_port)
         assert fetch(connect(text_port), "orders", 0) == ORDER
-    assert list((tmp_path / "data").rglob("*.log"))
+    assert list(tmp_path.rglob("0*.log"))

@@ -58,10 +58,12 @@ if TYPE_CHECKING:
     from penstock.node.cluster.controller import Controller
     from penstock.node.cluster.membership import ClusterMembership
     from penstock.node.cluster_parts import LastRun
+    from penstock.node.coordinators.remote_sources import RemoteSources
     from penstock.node.coordinators.transaction_links import TransactionLinks
     from penstock.node.peers.gossip import GossipHost
     from penstock.node.peers.gossip_member import GossipMember
     from penstock.node.peers.links import PeerLinks
+    from penstock.node.remote.other_brokers import OtherBrokers
     from penstock.node.replicas.replication import Replication
 
 logger = logging.getLogger("penstock.broker")
@@ -110,6 +112,8 @@ class Broker:
         self.links: PeerLinks | None = None
         """Connections to the other brokers of the cluster."""
         self.transaction_links: TransactionLinks | None = None
+        self.others: OtherBrokers | None = None
+        """What this broker reads from them."""
         self.listeners: Mapping[str, Address] = {}
         """The advertised addresses of the doors, once they are bound."""
         self._gossip: GossipMember | None = None
@@ -151,7 +155,20 @@ class Broker:
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
-        self.subscriptions = Subscriptions(settings, runtime, self.own_topic, self.catalog, self.partition)
+        self.subscriptions = Subscriptions(
+            settings, runtime, self.own_topic, self.catalog, self.partition, self._reach_others()
+        )
+
+    def _reach_others(self) -> RemoteSources | None:
+        if self.links is None:
+            return None
+        from penstock.node.cluster_parts import make_others
+
+        node_id = self.identity.node_id
+        self.others, sources = make_others(
+            self.runtime, self.links, node_id, self.catalog, self._table, self.new_producer_id
+        )
+        return sources
 
     @property
     def _log(self) -> MetadataLog:
@@ -171,10 +188,12 @@ class Broker:
             await self._file.open()
         removed = await self._metadata.recover(self._recovery_points.get(metadata_file.DIRECTORY, 0))
         await self.change(self._adopt_topic_defaults)
-        # Coordinators look up the partitions of other topics as soon as they lead.
-        for topic in sorted(self.catalog.topics, key=lambda topic: topic.internal):
-            run_unsliced(self._open_topic(topic))
-        await self._table.sync_recovered()
+        # Coordinators read partitions of other topics as soon as they lead: those must be readable by then.
+        for is_internal in (False, True):
+            for topic in self.catalog.topics:
+                if topic.internal is is_internal:
+                    run_unsliced(self._open_topic(topic))
+            await self._table.sync_recovered()
         self._table.remove_leftovers(removed)
         self._metadata.start()
         self._janitor.start()
@@ -326,6 +345,7 @@ class Broker:
     def _follow(self, events: Sequence[Event]) -> Sliced[None]:
         """Apply events to the catalog, then to what depends on it."""
         removed: dict[str, None] = {}
+        are_leaders_new = False
         for event in events:
             if isinstance(event, TopicRemoved):
                 removed[self.catalog.topic_by_id(event.id).name] = None
@@ -341,6 +361,7 @@ class Broker:
                     self.subscriptions.follow_topic(topic)
                 case PartitionSaved(placed):
                     yield from self._table.place(placed)
+                    are_leaders_new = True
                     if self.controller is not None:
                         self.controller.partition_changed(placed)
                 case BrokerSaved(broker):
@@ -370,6 +391,8 @@ class Broker:
             yield 1
         if removed:
             yield from self._forget_topics(removed)
+        if are_leaders_new:
+            self.transactions.retry_markers()
 
     def _follow_gossip(self) -> None:
         if self._gossip is not None:
@@ -388,6 +411,8 @@ class Broker:
         host = self._shard_hosts.get(partition.topic) if partition.is_internal else None
         if host is not None:
             host.follow_role(partition)
+        elif self.links is not None:
+            self.subscriptions.follow_role(partition)
 
     def _forget_topics(self, removed: Mapping[str, None]) -> Sliced[None]:
         """Remove what coordinators hold about deleted topics. Runs before a topic of the same name is created."""

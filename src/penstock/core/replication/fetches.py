@@ -16,7 +16,7 @@ class ReplicaIdentity(NamedTuple):
     epoch: int
 
 
-class WantedBatches(NamedTuple):
+class ReplicaFetch(NamedTuple):
     """What a replica asks its leader for: batches from the end of its own log on."""
 
     partition: PartitionId

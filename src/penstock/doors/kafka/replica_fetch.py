@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.model import PartitionId
 from penstock.doors.kafka.call import Call
-from penstock.node.waist.replicas import ReplicaIdentity, WantedBatches
+from penstock.node.waist.replicas import ReplicaFetch, ReplicaIdentity
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import messages
 
@@ -44,7 +44,7 @@ class ReplicaReads:
         bytes_max: int,
     ) -> ReplicaRead:
         """Batches up to the end of the log. Raises BrokerError if nothing can be said about the partition."""
-        wanted = WantedBatches(
+        wanted = ReplicaFetch(
             PartitionId(topic.topic_id, one.partition),
             one.fetch_offset,
             one.current_leader_epoch,

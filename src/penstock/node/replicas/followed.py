@@ -15,7 +15,7 @@ from penstock.core.errors import BrokerError, CorruptBatch, OffsetOutOfRange
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.core.replication.divergence import EpochEnd, truncation_offset
-from penstock.core.replication.fetches import ReplicatedBatches, WantedBatches
+from penstock.core.replication.fetches import ReplicaFetch, ReplicatedBatches
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import resolver
@@ -85,13 +85,13 @@ class FollowedPartition:
         passed_s = self._loop.time() - self._rated_s
         return self._rate * max(0.0, 1 - passed_s / RATE_S)
 
-    def wanted(self, bytes_max: int) -> WantedBatches:
+    def wanted(self, bytes_max: int) -> ReplicaFetch:
         """The next request: from the end of the log on. All records before it are flushed."""
         log = self.partition.log
         last_epoch = (
             NO_EPOCH if log.end_offset <= log.start_offset else log.epochs.at_offset(log.end_offset - 1)
         )
-        return WantedBatches(
+        return ReplicaFetch(
             self.id,
             log.end_offset,
             self.partition.leader_epoch,
@@ -102,7 +102,7 @@ class FollowedPartition:
 
     # -- answers
 
-    async def apply(self, wanted: WantedBatches, got: ReplicatedBatches) -> None:
+    async def apply(self, wanted: ReplicaFetch, got: ReplicatedBatches) -> None:
         """Apply an answer and wait until what it brought is as durable as the topic requires. Never raises: after an
         error the partition is fetched again later."""
         try:
@@ -143,14 +143,14 @@ class FollowedPartition:
             )
         self._trouble = trouble
 
-    async def _handle(self, wanted: WantedBatches, error: BrokerError, start_offset: int) -> None:
+    async def _handle(self, wanted: ReplicaFetch, error: BrokerError, start_offset: int) -> None:
         """Errors other than an offset out of range end when one of the two brokers has learned the newer metadata."""
         if isinstance(error, OffsetOutOfRange) and start_offset >= 0:
             await self._restart(wanted, start_offset, str(error))
         else:
             self.delay(error)
 
-    async def _truncate(self, wanted: WantedBatches, diverging: EpochEnd) -> None:
+    async def _truncate(self, wanted: ReplicaFetch, diverging: EpochEnd) -> None:
         log = self.partition.log
         offset = max(log.start_offset, truncation_offset(log.epochs, log.end_offset, diverging))
         await self._lower_recovery_point(self.partition, offset)
@@ -165,7 +165,7 @@ class FollowedPartition:
             )
             self.partition.truncate(offset)
 
-    async def _restart(self, wanted: WantedBatches, offset: int, why: str) -> None:
+    async def _restart(self, wanted: ReplicaFetch, offset: int, why: str) -> None:
         await self._lower_recovery_point(self.partition, offset)
         if self._is_current(wanted.offset, wanted.leader_epoch):
             if self.partition.log.end_offset > self.partition.log.start_offset:
@@ -180,7 +180,7 @@ class FollowedPartition:
 
     # -- batches
 
-    async def _append(self, wanted: WantedBatches, got: ReplicatedBatches) -> None:
+    async def _append(self, wanted: ReplicaFetch, got: ReplicatedBatches) -> None:
         partition = self.partition
         # Appending stamps offset and epoch in place, with the values that are there: the buffer must be writable.
         records, position = memoryview(bytearray(got.records)), 0

@@ -30,7 +30,7 @@ from penstock.core.machines.cluster.partition_state import IsrChange, decide_cha
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.replication.divergence import EpochEnd, find_divergence
-from penstock.core.replication.fetches import ReplicaIdentity, WantedBatches
+from penstock.core.replication.fetches import ReplicaFetch, ReplicaIdentity
 from penstock.core.replication.tracker import FollowerFetch, ReplicaTracker
 from penstock.node.replicas.fetcher import Throttle
 from penstock.node.replicas.led_move import LedMove
@@ -149,7 +149,7 @@ class Leading:
 
     # -- serve replicas
 
-    def read(self, replica: ReplicaIdentity, partition: Partition, wanted: WantedBatches) -> ReplicaRead:
+    def read(self, replica: ReplicaIdentity, partition: Partition, wanted: ReplicaFetch) -> ReplicaRead:
         """Batches for a replica, up to the end of the log. What it asks for tells what it has.
 
         Raises NotLeader, StaleBrokerEpoch or UnknownEpoch; the replica retries once its metadata or ours is newer.
@@ -182,7 +182,7 @@ class Leading:
                 f" {registered.epoch}"
             )
 
-    def _read(self, replica: ReplicaIdentity, move: LedMove, wanted: WantedBatches) -> Slice | None:
+    def _read(self, replica: ReplicaIdentity, move: LedMove, wanted: ReplicaFetch) -> Slice | None:
         run, served_offset = None, wanted.offset
         if self._throttle.wait_s(self._loop.time()) <= 0:
             run = move.partition.read_uncommitted(wanted.offset, wanted.bytes_max)

@@ -142,11 +142,12 @@ class ClusterVerbs:
     async def unregister(self, session: Session, broker_id: int) -> None:
         """Unregister a broker that is stopped and empty; the only one cannot be unregistered."""
         self._authorization.authorize(session, Operation.ALTER, CLUSTER)
-        if self._broker.catalog.cluster.has_brokers:
+        cluster, own_id = self._broker.catalog.cluster, self._broker.identity.node_id
+        if broker_id not in ([one.broker_id for one in cluster.brokers] if cluster.has_brokers else [own_id]):
+            raise UnknownBroker(f"Broker ID {broker_id} is not currently registered")
+        if cluster.has_brokers:
             await self._broker.change(lambda catalog: decide_unregister(catalog.cluster, broker_id))
             return
-        if broker_id != self._broker.identity.node_id:
-            raise UnknownBroker(f"Broker ID {broker_id} is not currently registered")
         raise InvalidRequest(
             f"broker {broker_id} is the only broker of this cluster and cannot be unregistered"
         )

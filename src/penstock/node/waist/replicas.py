@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from penstock.core.errors import ClusterForbidden, NotLeader
 from penstock.core.model import PartitionId, TopicRef
+from penstock.core.replication.fetches import ReplicaFetch as ReplicaFetch
 from penstock.core.replication.fetches import ReplicaIdentity as ReplicaIdentity
-from penstock.core.replication.fetches import WantedBatches as WantedBatches
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.waist.authorization import require_peer
@@ -38,7 +38,7 @@ class ReplicaVerbs:
         session: Session,
         replica: ReplicaIdentity,
         topic: TopicRef,
-        wanted: WantedBatches,
+        wanted: ReplicaFetch,
     ) -> ReplicaRead:
         """Batches from an offset to the end of the log. The offset tells what the replica has."""
         self.check(session, replica)
