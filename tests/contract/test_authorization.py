@@ -221,7 +221,7 @@ def test_http() -> None:
         stage.refuse()
         door: Any = stage.doors.listeners["http"].dialect
         for route in door.routes:
-            path = route.path.format(topic=TOPIC, partition=0, group=GROUP)
+            path = route.path.format(topic=TOPIC, partition=0, group=GROUP, broker=1)
             client = HttpClient(stage.doors)
             upgrade = UPGRADE if route.handler is None else {}
             answer = await client.ask(route.method, path, BODIES.get(route.call), **upgrade)

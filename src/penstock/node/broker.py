@@ -26,7 +26,7 @@ from penstock.core.machines.catalog.events import (
     TopicRemoved,
     TopicSaved,
 )
-from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.events import PartitionSaved
 from penstock.core.machines.cluster.values import GOSSIP_LISTENER
 from penstock.core.machines.consumer_group.targets import Topics
 from penstock.core.model import Address, Storage
@@ -57,7 +57,7 @@ from penstock.node.topic_defaults import inherited_group_settings, inherited_set
 if TYPE_CHECKING:
     from penstock.node.cluster.controller import Controller
     from penstock.node.cluster.membership import ClusterMembership
-    from penstock.node.cluster_parts import LastRun
+    from penstock.node.cluster_parts import LastRun, MemberEvents
     from penstock.node.coordinators.remote_sources import RemoteSources
     from penstock.node.coordinators.transaction_links import TransactionLinks
     from penstock.node.peers.gossip import GossipHost
@@ -114,6 +114,7 @@ class Broker:
         self.transaction_links: TransactionLinks | None = None
         self.others: OtherBrokers | None = None
         """What this broker reads from them."""
+        self._remote_sources: RemoteSources | None = None
         self.listeners: Mapping[str, Address] = {}
         """The advertised addresses of the doors, once they are bound."""
         self._gossip: GossipMember | None = None
@@ -121,24 +122,26 @@ class Broker:
         self.controller: Controller | None = None
         self.replication: Replication | None = None
         """What this broker copies from others and they from it."""
+        self._member_events: MemberEvents | None = None
         if shared is not None and last_run is not None:
             self._prepare_membership(shared, last_run)
         self._make_coordinators()
-        self._shard_hosts: dict[str, ShardHost[Any]] = {
-            GROUPS_TOPIC: self.group_coordinator.groups.host,
-            TRANSACTIONS_TOPIC: self.transactions.host,
-            SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
-        }
 
     def _prepare_membership(self, shared: SharedMetadataLog, last_run: LastRun) -> None:
-        from penstock.node.cluster_parts import make_links, make_member, make_replication
+        from penstock.node import cluster_parts as parts
 
         runtime, identity, catalog = self.runtime, self.identity, self.catalog
-        self.links, self.transaction_links = make_links(runtime, identity, catalog)
-        self.membership, self.controller = make_member(
+        links, self.transaction_links = parts.make_links(runtime, identity, catalog)
+        self.links = links
+        membership, controller = parts.make_member(
             shared, self._metadata, catalog, runtime, identity, self.settings, last_run, self._set_active
         )
-        self.replication = make_replication(self, self._table, self._janitor.write_points)
+        self.membership, self.controller = membership, controller
+        self.replication = parts.make_replication(self, self._table, self._janitor.write_points)
+        self._member_events = parts.MemberEvents(membership, controller, links, self.replication)
+        self.others, self._remote_sources = parts.make_others(
+            runtime, links, identity.node_id, catalog, self._table, self.new_producer_id
+        )
 
     def _make_coordinators(self) -> None:
         settings, runtime = self.settings, self.runtime
@@ -156,19 +159,13 @@ class Broker:
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
         self.subscriptions = Subscriptions(
-            settings, runtime, self.own_topic, self.catalog, self.partition, self._reach_others()
+            settings, runtime, self.own_topic, self.catalog, self.partition, self._remote_sources
         )
-
-    def _reach_others(self) -> RemoteSources | None:
-        if self.links is None:
-            return None
-        from penstock.node.cluster_parts import make_others
-
-        node_id = self.identity.node_id
-        self.others, sources = make_others(
-            self.runtime, self.links, node_id, self.catalog, self._table, self.new_producer_id
-        )
-        return sources
+        self._shard_hosts: dict[str, ShardHost[Any]] = {
+            GROUPS_TOPIC: self.group_coordinator.groups.host,
+            TRANSACTIONS_TOPIC: self.transactions.host,
+            SUBSCRIPTIONS_TOPIC: self.subscriptions.host,
+        }
 
     @property
     def _log(self) -> MetadataLog:
@@ -206,14 +203,12 @@ class Broker:
         """Take part in the cluster under these addresses; returns once this broker is active. A single broker only
         remembers them. An address of gossip asks for it."""
         self.listeners = {name: one for name, one in listeners.items() if name != GOSSIP_LISTENER}
-        if self.membership is not None and self.controller is not None and self.replication is not None:
+        if self._member_events is not None:
             from penstock.node.cluster_parts import open_gossip
 
-            self._gossip = await open_gossip(self, listeners)
+            self._gossip = self._member_events.gossip = await open_gossip(self, listeners)
             own = {} if self._gossip is None else {GOSSIP_LISTENER: self._gossip.address}
-            await self.membership.join({**self.listeners, **own})
-            self.controller.start()
-            self.replication.start()
+            await self._member_events.join({**self.listeners, **own})
             if self._gossip is not None:
                 await self._gossip.start()
 
@@ -362,17 +357,6 @@ class Broker:
                 case PartitionSaved(placed):
                     yield from self._table.place(placed)
                     are_leaders_new = True
-                    if self.controller is not None:
-                        self.controller.partition_changed(placed)
-                case BrokerSaved(broker):
-                    if self.membership is not None and self.controller is not None:
-                        self.membership.follow_registration(broker)
-                        self.controller.wake()
-                    if self.links is not None:
-                        self.links.refresh()
-                    self._follow_gossip()
-                case BrokerRemoved():
-                    self._follow_gossip()
                 case BrokerConfigSaved() | TopicDefaultsSaved():
                     for topic in self.catalog.topics:
                         yield from self._table.open_topic(topic)
@@ -386,17 +370,13 @@ class Broker:
                     yield from self._table.drop_topic(next(reversed(removed)))
                 case _:
                     pass  # read from the catalog on demand
-            if self.replication is not None:
-                self.replication.follow(event)
+            if self._member_events is not None:
+                self._member_events.follow(event)
             yield 1
         if removed:
             yield from self._forget_topics(removed)
         if are_leaders_new:
             self.transactions.retry_markers()
-
-    def _follow_gossip(self) -> None:
-        if self._gossip is not None:
-            self._gossip.follow_brokers()
 
     def _open_topic(self, topic: Topic) -> Sliced[None]:
         if topic.name in self._shard_hosts:

@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol
 from penstock.core.gossip.peer import CONTROLLER
 from penstock.core.limits import LINK_KEY_BYTES
 from penstock.core.machines.catalog.catalog import Catalog
+from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, PartitionSaved
 from penstock.core.machines.cluster.values import GOSSIP_LISTENER, KAFKA_LISTENER, NO_BROKER_EPOCH
 from penstock.core.model import Address
 from penstock.core.replication.fetches import ReplicaIdentity
@@ -132,6 +134,44 @@ def make_replication(
         save_points,
         broker.settings.copies_max,
     )
+
+
+class MemberEvents:
+    """What a member of a cluster does when it joins and when an event was applied, besides what every broker does."""
+
+    def __init__(
+        self,
+        membership: ClusterMembership,
+        controller: Controller,
+        links: PeerLinks,
+        replication: Replication,
+    ) -> None:
+        self._membership = membership
+        self._controller = controller
+        self._links = links
+        self._replication = replication
+        self.gossip: GossipMember | None = None
+
+    async def join(self, listeners: Mapping[str, Address]) -> None:
+        """Take part in the cluster under these addresses."""
+        await self._membership.join(listeners)
+        self._controller.start()
+        self._replication.start()
+
+    def follow(self, event: Event) -> None:
+        """An event was applied to the catalog and to the partitions."""
+        match event:
+            case BrokerSaved(broker):
+                self._membership.follow_registration(broker)
+                self._controller.wake()
+                self._links.refresh()
+            case PartitionSaved(placed):
+                self._controller.partition_changed(placed)
+            case _:
+                pass
+        if self.gossip is not None and isinstance(event, BrokerSaved | BrokerRemoved):
+            self.gossip.follow_brokers()
+        self._replication.follow(event)
 
 
 class GossipSubject(Protocol):

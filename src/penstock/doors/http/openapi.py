@@ -17,6 +17,7 @@ _PARTS: dict[str, dict[str, Any]] = {
     "topic": {"type": "string", "pattern": TOPIC_NAME},
     "partition": {"type": "integer", "minimum": 0},
     "group": {"type": "string", "minLength": 1},
+    "broker": {"type": "integer", "minimum": 0},
 }
 _ALWAYS = (400, 408, 421, 429, 431, 500, 503, 507)
 """Statuses that every request may get: invalid or incomplete requests, and failures of the broker."""

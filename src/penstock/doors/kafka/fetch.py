@@ -58,6 +58,15 @@ class FetchPass:
         self.left_bytes -= run_bytes
         self._runs.append((source, run_bytes))
 
+    def refuse(
+        self, answer: messages.FetchResponse.PartitionData, error: BrokerError
+    ) -> messages.FetchResponse.PartitionData:
+        """The partition fails, so that the response waits for nothing."""
+        answer.error_code = code_of(error)
+        add_leader_hint(self.body, answer, error)
+        self.must_answer = True
+        return answer
+
     @property
     def is_enough(self) -> bool:
         return bool(self.must_answer or self.found_bytes >= self._min_bytes)
@@ -226,17 +235,12 @@ class FetchHandler:
             is_taken = run is not None and (run.length <= left_bytes or not fetch_pass.found_bytes)
             records = read_small(run) if run is not None and is_taken and reads_small else run
         except BrokerError as error:
-            answer.error_code = code_of(error)
-            add_leader_hint(fetch_pass.body, answer, error)
-            fetch_pass.must_answer = True
-            return answer
+            return fetch_pass.refuse(answer, error)
         answer.high_watermark = found.high_watermark
         answer.last_stable_offset = found.last_stable_offset
         answer.log_start_offset = found.start_offset
         if found.error is not None:
-            answer.error_code = code_of(found.error)
-            fetch_pass.must_answer = True
-            return answer
+            return fetch_pass.refuse(answer, found.error)
         fetch_pass.sources.append(found.source)
         if run is not None and is_taken:
             answer.records = records
@@ -261,15 +265,11 @@ class FetchHandler:
         try:
             found = self._replicas.read(call, fetch_pass.replica, topic, one, bytes_max)
         except BrokerError as error:
-            answer.error_code = code_of(error)
-            add_leader_hint(fetch_pass.body, answer, error)
-            fetch_pass.must_answer = True
-            return answer
+            return fetch_pass.refuse(answer, error)
         answer.high_watermark, answer.log_start_offset = found.high_watermark, found.start_offset
         fetch_pass.sources.append(found.source)
         if found.error is not None:
-            answer.error_code = code_of(found.error)
-            fetch_pass.must_answer = True
+            fetch_pass.refuse(answer, found.error)
         elif found.diverging is not None:
             answer.diverging_epoch = messages.FetchResponse.EpochEndOffset(
                 epoch=found.diverging.epoch, end_offset=found.diverging.end_offset

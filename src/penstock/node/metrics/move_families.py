@@ -58,7 +58,7 @@ MOVE_FAMILIES = (
         _copied,
     ),
     Family(
-        "penstock_move_copied_bytes",
+        "penstock_move_size_bytes",
         MetricKind.GAUGE,
         _PLACE,
         "Size of the copy of a partition that is being moved to this broker.",

@@ -1,0 +1,90 @@
+"""Moves over HTTP: plan, start, list, undo, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from cluster_nodes import ClusterNodes, on_a_cluster, until
+from http_client import Answer, HttpClient
+from penstock.apps.doorways import Doorways
+from penstock.node.broker import Broker
+
+from .conftest import Stage
+
+CLUSTER = "/api/v1/cluster"
+
+
+class PatientClient(HttpClient):
+    """Lets virtual time pass: a change goes to the metadata store and back."""
+
+    async def answer(self, is_head: bool = False) -> Answer:
+        found: list[Answer] = []
+
+        def take() -> bool:
+            answer = self.take(is_head)
+            found.extend([] if answer is None else [answer])
+            return bool(found)
+
+        await until(take)
+        return found[0]
+
+
+def client_of(broker: Broker) -> HttpClient:
+    broker.settings = replace(broker.settings, http_port=0)
+    return PatientClient(Doorways(broker))
+
+
+def test_plan_start_list_and_undo() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 6)
+        await nodes.converged()
+        client, drain = client_of(nodes.brokers[1]), f"{CLUSTER}/brokers/2/drain"
+        assert (await client.ask("POST", f"{CLUSTER}/rebalance?dry_run=true")).json == {
+            "started": False,
+            "moves": [],
+        }
+        plan = (await client.ask("POST", f"{drain}?dry_run=true")).json
+        assert plan["started"] is False and [one["from"] for one in plan["moves"]] == [[2], [2]]
+        assert (await client.ask("GET", f"{CLUSTER}/moves")).json == {"moves": []}
+        started = (await client.ask("POST", drain)).json
+        assert started == {"started": True, "moves": plan["moves"]}
+        listed = (await client.ask("GET", f"{CLUSTER}/moves")).json["moves"]
+        assert [(one["partition"], one["to"], one["leader"]) for one in listed] == [
+            (one["partition"], one["to"], 2) for one in plan["moves"]
+        ]
+        assert (await client.ask("DELETE", drain)).status == 204
+        assert (await client.ask("GET", f"{CLUSTER}/moves")).json == {"moves": []}
+
+    on_a_cluster(play)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("POST", "brokers/9/drain", 404, "UnknownBroker"),
+        ("DELETE", "brokers/9/drain", 404, "UnknownBroker"),
+        ("POST", "brokers/x/drain", 404, "UnknownBroker"),
+        ("POST", "brokers/12345678901/drain", 404, "UnknownBroker"),
+        ("POST", "rebalance?dry_run=maybe", 400, "InvalidRequest"),
+        ("GET", "rebalance", 405, "NoSuchMethod"),
+    ],
+)
+def test_what_is_refused(method: str, path: str, status: int, code: str) -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        answer = await client_of(nodes.brokers[1]).ask(method, f"{CLUSTER}/{path}")
+        assert (answer.status, answer.json["code"]) == (status, code)
+
+    on_a_cluster(play, brokers=2)
+
+
+def test_a_single_broker_moves_nothing(play: Callable[..., None]) -> None:
+    async def test(stage: Stage) -> None:
+        client = stage.client()
+        assert (await client.ask("GET", f"{CLUSTER}/moves")).json == {"moves": []}
+        answer = await client.ask("POST", f"{CLUSTER}/rebalance")
+        assert (answer.status, answer.json["code"]) == (400, "InvalidRequest")
+
+    play(test)
