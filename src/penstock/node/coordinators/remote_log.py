@@ -20,9 +20,9 @@ from penstock.core.errors import (
 )
 from penstock.core.model import Acks, Isolation, NewRecord, Record
 from penstock.core.records.build import build_batch, stamp_producer
+from penstock.node.coordinators.feed_fetcher import AWAY, FeedFetcher
 from penstock.node.coordinators.own_log import READ_BYTES, IsWanted
-from penstock.node.coordinators.remote_partition import RemotePartition
-from penstock.node.coordinators.remote_reads import AWAY, RemoteReads
+from penstock.node.coordinators.remote_feed import RemoteFeed
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.peer_calls import RemoteAppend, send_batch
 from penstock.node.peers.peer_queries import EARLIEST, LATEST
@@ -46,14 +46,14 @@ class RemoteLog:
         self,
         runtime: Runtime,
         links: PeerLinks,
-        reads: RemoteReads,
+        fetcher: FeedFetcher,
         find_partition: FindPartition,
         new_producer_id: NewProducerId,
-        remote: RemotePartition,
+        remote: RemoteFeed,
     ) -> None:
         self._runtime = runtime
         self._links = links
-        self._reads = reads
+        self._fetcher = fetcher
         self._find_partition = find_partition
         self._new_producer_id = new_producer_id
         self._remote = remote
@@ -143,7 +143,7 @@ class RemoteLog:
         try:
             return self._find_partition(*self._remote.place).high_watermark
         except NotLeader:
-            return await self._reads.offset_at(self._remote.place, LATEST)
+            return await self._fetcher.offset_at(self._remote.place, LATEST)
 
     async def records(self, offset: int) -> AsyncIterator[Record]:
         """See OwnLog."""
@@ -158,8 +158,8 @@ class RemoteLog:
 
     async def _remote_records(self, offset: int) -> AsyncIterator[Record]:
         place = self._remote.place
-        end_offset = await self._reads.offset_at(place, LATEST, Isolation.READ_COMMITTED)
-        offset = max(offset, await self._reads.offset_at(place, EARLIEST))
+        end_offset = await self._fetcher.offset_at(place, LATEST, Isolation.READ_COMMITTED)
+        offset = max(offset, await self._fetcher.offset_at(place, EARLIEST))
         while offset < end_offset:
             found = await self._remote.read_opened(offset, READ_BYTES)
             for record in found.records:

@@ -12,9 +12,9 @@ from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import PartitionId, TopicPartition
+from penstock.node.coordinators.feed_fetcher import FeedFetcher
+from penstock.node.coordinators.remote_feed import RemoteFeed
 from penstock.node.coordinators.remote_log import FindPartition, NewProducerId, RemoteLog
-from penstock.node.coordinators.remote_partition import RemotePartition
-from penstock.node.coordinators.remote_reads import RemoteReads
 from penstock.node.coordinators.subscription_feed import FeedSource, SubscriptionFeed
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.peer_queries import EARLIEST, LATEST
@@ -42,7 +42,7 @@ class RemoteSources:
         self._catalog = catalog
         self._find_partition = find_partition
         self._new_producer_id = new_producer_id
-        self._reads = RemoteReads(links, node_id, leader_of)
+        self._fetcher = FeedFetcher(links, node_id, leader_of)
         self._logs: dict[PartitionId, RemoteLog] = {}
 
     def source(self, topic: Topic, index: int) -> FeedSource:
@@ -57,16 +57,16 @@ class RemoteSources:
             self._logs[place] = RemoteLog(
                 self._runtime,
                 self._links,
-                self._reads,
+                self._fetcher,
                 self._find_partition,
                 self._new_producer_id,
                 self._partition(topic, index),
             )
         return self._logs[place]
 
-    def _partition(self, topic: Topic, index: int) -> RemotePartition:
+    def _partition(self, topic: Topic, index: int) -> RemoteFeed:
         bytes_max = self._catalog.config(topic.name).message_bytes_max
-        return RemotePartition(self._runtime, self._reads, topic, index, bytes_max)
+        return RemoteFeed(self._runtime, self._fetcher, topic, index, bytes_max)
 
     async def starts(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | BrokerError]:
         """The start offsets of partitions, or why they are unknown."""
@@ -78,7 +78,7 @@ class RemoteSources:
 
     async def refresh(self, feeds: Sequence[SubscriptionFeed]) -> list[int]:
         """Learn the ends of the partitions that feeds read from other brokers; returns those that are not known."""
-        remote = [feed.partition for feed in feeds if isinstance(feed.partition, RemotePartition)]
+        remote = [feed.partition for feed in feeds if isinstance(feed.partition, RemoteFeed)]
         ends = await self.ends([one.place for one in remote])
         missing = []
         for one in remote:
@@ -97,7 +97,7 @@ class RemoteSources:
         async def ask(place: TopicPartition) -> int | BrokerError:
             async with turns:
                 try:
-                    return await self._reads.offset_at(place, timestamp_ms)
+                    return await self._fetcher.offset_at(place, timestamp_ms)
                 except BrokerError as error:
                     return error
 
@@ -111,4 +111,4 @@ class RemoteSources:
                 del self._logs[place]
 
     def close(self) -> None:
-        self._reads.close()
+        self._fetcher.close()

@@ -59,22 +59,22 @@ class RemoteChunk:
 
 
 class RemoteReader(Protocol):
-    """Fetches what partitions of other brokers are asked for; see `remote_reads`."""
+    """Fetches what partitions of other brokers are asked for; see `feed_fetcher`."""
 
-    def want(self, partition: RemotePartition) -> None:
+    def want(self, partition: RemoteFeed) -> None:
         """Fetch from the wanted offset once there are records: ends with `arrive`, `set_start` or `fail`."""
 
-    def unwant(self, partition: RemotePartition) -> None:
+    def unwant(self, partition: RemoteFeed) -> None:
         """The outcome is not needed any more."""
 
-    def look_up(self, partition: RemotePartition, offset: int, bytes_max: int) -> None:
+    def look_up(self, partition: RemoteFeed, offset: int, bytes_max: int) -> None:
         """Fetch the batches at one offset now: ends with `found`, `set_start` or `fail`."""
 
-    async def read_now(self, partition: RemotePartition, offset: int, bytes_max: int) -> RemoteBatches:
+    async def read_now(self, partition: RemoteFeed, offset: int, bytes_max: int) -> RemoteBatches:
         """The batches at an offset, of which there is at least one. Raises BrokerError."""
 
 
-class RemotePartition:
+class RemoteFeed:
     """One partition for one subscription."""
 
     def __init__(

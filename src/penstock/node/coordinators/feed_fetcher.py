@@ -25,7 +25,7 @@ from penstock.core.errors import (
 )
 from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.model import Isolation, TopicPartition
-from penstock.node.coordinators.remote_partition import RemotePartition
+from penstock.node.coordinators.remote_feed import RemoteFeed
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.peer_calls import RemoteBatches, fetch, look_up_offset
 from penstock.node.peers.peer_queries import EARLIEST, fetch_many
@@ -58,7 +58,7 @@ class _Polls:
         self.has_long = self.has_short = False
 
 
-class RemoteReads:
+class FeedFetcher:
     """The remote reads of one broker. `leader_of` names the leader of a partition; see PartitionTable."""
 
     def __init__(self, links: PeerLinks, node_id: int, leader_of: Callable[[str, int], int]) -> None:
@@ -67,11 +67,11 @@ class RemoteReads:
         self._leader_of = leader_of
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
-        self._wanting: dict[RemotePartition, None] = {}
+        self._wanting: dict[RemoteFeed, None] = {}
         """Partitions that wait for records and are in no poll, longest first."""
-        self._polled: dict[RemotePartition, None] = {}
+        self._polled: dict[RemoteFeed, None] = {}
         self._polls: dict[int, _Polls] = {}
-        self._looking_up: dict[RemotePartition, None] = {}
+        self._looking_up: dict[RemoteFeed, None] = {}
         self._look_ups = asyncio.Semaphore(LOOK_UPS_MAX)
         self._is_due = False
 
@@ -82,13 +82,13 @@ class RemoteReads:
 
     # -- in order
 
-    def want(self, partition: RemotePartition) -> None:
+    def want(self, partition: RemoteFeed) -> None:
         """See RemoteReader."""
         if partition not in self._polled:
             self._wanting[partition] = None
             self._poll_soon()
 
-    def unwant(self, partition: RemotePartition) -> None:
+    def unwant(self, partition: RemoteFeed) -> None:
         """See RemoteReader."""
         self._wanting.pop(partition, None)
         self._polled.pop(partition, None)
@@ -100,7 +100,7 @@ class RemoteReads:
 
     def _start_polls(self) -> None:
         self._is_due = False
-        by_leader: dict[int, list[RemotePartition]] = {}
+        by_leader: dict[int, list[RemoteFeed]] = {}
         for partition in self._wanting:
             by_leader.setdefault(self._find_leader(partition.place), []).append(partition)
         for leader_id, partitions in by_leader.items():
@@ -123,13 +123,13 @@ class RemoteReads:
             return NO_LEADER
         return NO_LEADER if leader_id == self._node_id else leader_id
 
-    def _begin(self, leader_id: int, partitions: Sequence[RemotePartition], wait_ms: int) -> None:
+    def _begin(self, leader_id: int, partitions: Sequence[RemoteFeed], wait_ms: int) -> None:
         for partition in partitions:
             del self._wanting[partition]
             self._polled[partition] = None
         self._tasks.spawn(self._poll(leader_id, partitions, wait_ms))
 
-    async def _poll(self, leader_id: int, partitions: Sequence[RemotePartition], wait_ms: int) -> None:
+    async def _poll(self, leader_id: int, partitions: Sequence[RemoteFeed], wait_ms: int) -> None:
         wanted = [(one.id, one.wanted_offset) for one in partitions]
         pause_s = 0.0
         try:
@@ -166,7 +166,7 @@ class RemoteReads:
             self._poll_soon()
 
     def _settle(
-        self, leader_id: int, partition: RemotePartition, offset: int, outcome: RemoteBatches | BrokerError
+        self, leader_id: int, partition: RemoteFeed, offset: int, outcome: RemoteBatches | BrokerError
     ) -> bool:
         """Tell a partition what came; it stays in the poll if that was nothing. True if it has to be tried again
         later."""
@@ -186,13 +186,13 @@ class RemoteReads:
             partition.arrive(offset, outcome)
         return False
 
-    async def _find_start(self, leader_id: int, partition: RemotePartition, offset: int) -> None:
+    async def _find_start(self, leader_id: int, partition: RemoteFeed, offset: int) -> None:
         try:
             partition.set_start(await self._start_after(leader_id, partition, offset))
         except BrokerError as error:
             partition.fail(error)
 
-    async def _start_after(self, leader_id: int, partition: RemotePartition, offset: int) -> int:
+    async def _start_after(self, leader_id: int, partition: RemoteFeed, offset: int) -> int:
         """The start of a partition in which an offset is out of range. Raises that it is beyond the end, if so."""
         first = await look_up_offset(
             self._links, leader_id, partition.place, EARLIEST, timeout_ms=CALL_MS_MAX
@@ -206,13 +206,13 @@ class RemoteReads:
 
     # -- single reads
 
-    def look_up(self, partition: RemotePartition, offset: int, bytes_max: int) -> None:
+    def look_up(self, partition: RemoteFeed, offset: int, bytes_max: int) -> None:
         """See RemoteReader."""
         if partition not in self._looking_up:
             self._looking_up[partition] = None
             self._tasks.spawn(self._look_up(partition, offset, bytes_max))
 
-    async def _look_up(self, partition: RemotePartition, offset: int, bytes_max: int) -> None:
+    async def _look_up(self, partition: RemoteFeed, offset: int, bytes_max: int) -> None:
         outcome: RemoteBatches | BrokerError
         try:
             async with self._look_ups:
@@ -228,7 +228,7 @@ class RemoteReads:
         else:
             partition.set_start(partition.start_offset)
 
-    async def read_now(self, partition: RemotePartition, offset: int, bytes_max: int) -> RemoteBatches:
+    async def read_now(self, partition: RemoteFeed, offset: int, bytes_max: int) -> RemoteBatches:
         """See RemoteReader."""
         leader_id = self._reachable_leader(partition.place)
         try:
