@@ -227,7 +227,7 @@ class FetchHandler:
             records = read_small(run) if run is not None and is_taken and reads_small else run
         except BrokerError as error:
             answer.error_code = code_of(error)
-            add_leader_hint(fetch_pass.body, answer, error)
+            add_leader_hint(fetch_pass.body, answer, error, call.version)
             fetch_pass.must_answer = True
             return answer
         answer.high_watermark = found.high_watermark
@@ -262,7 +262,7 @@ class FetchHandler:
             found = self._replicas.read(call, fetch_pass.replica, topic, one, bytes_max)
         except BrokerError as error:
             answer.error_code = code_of(error)
-            add_leader_hint(fetch_pass.body, answer, error)
+            add_leader_hint(fetch_pass.body, answer, error, call.version)
             fetch_pass.must_answer = True
             return answer
         answer.high_watermark, answer.log_start_offset = found.high_watermark, found.start_offset
