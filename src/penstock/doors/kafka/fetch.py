@@ -31,6 +31,7 @@ class FetchPass:
     __slots__ = (
         "_min_bytes",
         "_runs",
+        "_version",
         "body",
         "found_bytes",
         "isolation",
@@ -40,7 +41,7 @@ class FetchPass:
         "sources",
     )
 
-    def __init__(self, request: messages.FetchRequest) -> None:
+    def __init__(self, request: messages.FetchRequest, version: int) -> None:
         self.replica = replica_of(request)
         """The replica that fetches; None for a client."""
         self.body = messages.FetchResponse(responses=[])
@@ -51,6 +52,7 @@ class FetchPass:
         self.sources: list[FetchSource] = []
         """Every partition found, for waiting."""
         self._min_bytes = request.min_bytes
+        self._version = version
         self._runs: list[tuple[FetchSource, int]] = []
 
     def found(self, source: FetchSource, run_bytes: int) -> None:
@@ -63,7 +65,7 @@ class FetchPass:
     ) -> messages.FetchResponse.PartitionData:
         """The partition fails, so that the response waits for nothing."""
         answer.error_code = code_of(error)
-        add_leader_hint(self.body, answer, error)
+        add_leader_hint(self.body, answer, error, self._version)
         self.must_answer = True
         return answer
 
@@ -137,7 +139,7 @@ class FetchHandler:
 
     def read(self, call: Call, request: messages.FetchRequest) -> FetchPass:
         """Read what is available, in request order, within the limits of the request."""
-        fetch_pass = FetchPass(request)
+        fetch_pass = FetchPass(request, call.version)
         for topic in request.topics:
             answers = [self._read_one(call, topic, one, fetch_pass) for one in topic.partitions]
             fetch_pass.body.responses.append(_topic(topic, answers))
@@ -192,7 +194,7 @@ class FetchHandler:
         self._waits.start(call.connection, list(dict.fromkeys(fetch_pass.sources)), wait_ms, look, give_up)
 
     def _read_large(self, call: Call, request: messages.FetchRequest) -> Sliced[FetchPass]:
-        fetch_pass = FetchPass(request)
+        fetch_pass = FetchPass(request, call.version)
         for topic in request.topics:
             answers: list[Any] = []
             for some in chunks(topic.partitions):

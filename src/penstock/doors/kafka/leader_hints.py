@@ -7,6 +7,9 @@ from typing import TypeVar
 from penstock.core.errors import BrokerError, NotLeader
 from penstock.wire.kafka import messages
 
+PRODUCE_FROM, FETCH_FROM = 10, 16
+"""The first versions with leaders and their addresses. Fetch could name the leader earlier, but not its address."""
+
 ResponseT = TypeVar("ResponseT", messages.ProduceResponse, messages.FetchResponse)
 
 
@@ -14,12 +17,13 @@ def add_leader_hint(
     response: ResponseT,
     answer: messages.ProduceResponse.PartitionProduceResponse | messages.FetchResponse.PartitionData,
     error: BrokerError,
+    version: int,
 ) -> None:
-    """Name the leader in the partition's answer and its address in the response, if the error knows both.
-
-    Versions without these fields leave them out.
-    """
+    """Name the leader in the partition's answer and its address in the response, if the error knows both and this
+    version has fields for them."""
     if not isinstance(error, NotLeader) or error.leader_address is None:
+        return
+    if version < (PRODUCE_FROM if isinstance(response, messages.ProduceResponse) else FETCH_FROM):
         return
     kind = type(response)
     answer.current_leader = kind.LeaderIdAndEpoch(leader_id=error.leader_id, leader_epoch=error.leader_epoch)

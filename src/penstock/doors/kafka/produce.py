@@ -144,7 +144,7 @@ class Production:
             if isinstance(written, BrokerError):
                 self._failed = written
                 _refuse(answer, self._call.version, written, is_doubt=written is outcome.doubt)
-                add_leader_hint(self._body, answer, written)
+                add_leader_hint(self._body, answer, written, self._call.version)
             else:
                 self._fill(answer, written)
         self._is_produced = True
@@ -179,7 +179,7 @@ class Production:
             error = _after_append(self._call, error)
             answer.base_offset = -1
             _refuse(answer, self._call.version, error)
-            add_leader_hint(self._body, answer, error)
+            add_leader_hint(self._body, answer, error, self._call.version)
         self._open -= 1
         self._answer_if_due()
 
@@ -224,7 +224,7 @@ def _refusal(
     answer = _nowhere(one.index)
     _refuse(answer, call.version, error)
     response = messages.ProduceResponse(responses=[_of_topic(topic, [answer])])
-    add_leader_hint(response, answer, error)
+    add_leader_hint(response, answer, error, call.version)
     return response
 
 
