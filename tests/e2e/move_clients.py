@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
@@ -103,14 +104,14 @@ class Writer:
                     self._topic,
                     value=b"%d" % number,
                     partition=partition,
-                    on_delivery=lambda error, message, n=number: self._told(error, message, n),
+                    on_delivery=partial(self._told, number),
                 )
                 self.sent[partition] += 1
             self._producer.poll(0)
             time.sleep(0.002)  # the rate, not a wait for anything
         self._producer.flush()
 
-    def _told(self, error: KafkaError | None, message: Message, number: int) -> None:
+    def _told(self, number: int, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failed.append(str(error))
         else:
