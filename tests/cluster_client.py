@@ -9,13 +9,15 @@ from typing import Any
 from cluster_nodes import ClusterNodes, until
 from penstock.core.errors import BrokerError
 from penstock.core.model import NewRecord
-from penstock.core.records.build import open_batches
+from penstock.core.records.build import build_batch, open_batches
 from penstock.core.session import Session
+from penstock.node.replicas.partition import Partition
 from penstock.node.topic_creation import NewTopic
 from penstock.node.waist.publisher import Published
 from penstock.node.waist.reader import Run, Wanted
 
 SESSION = Session("test")
+TIME_MS = 1_000
 Outcome = Published | BrokerError
 
 
@@ -123,3 +125,17 @@ def leader_id(nodes: ClusterNodes, topic: str, index: int = 0) -> int:
 def others(nodes: ClusterNodes, topic: str, index: int = 0) -> list[int]:
     """The brokers that do not lead a partition."""
     return [broker_id for broker_id in sorted(nodes.brokers) if broker_id != leader_id(nodes, topic, index)]
+
+
+async def put(partition: Partition, *found: bytes, codec: int = 0, time_ms: int = TIME_MS) -> None:
+    """One batch of these values at the leader, readable before this returns."""
+    records = [NewRecord(None, value) for value in found]
+    appended = partition.append(memoryview(build_batch(records, time_ms, codec)))
+    await until(lambda: partition.high_watermark >= appended.end_offset)
+
+
+async def prepared(nodes: ClusterNodes) -> tuple[Partition, list[ClusterClient]]:
+    """A partition at its leader, and one client at each of the other brokers."""
+    await make_topic(nodes, "orders")
+    clients = [ClusterClient(nodes, broker_id) for broker_id in others(nodes, "orders")]
+    return nodes.leader("orders").partition("orders", 0), clients

@@ -102,7 +102,8 @@ def show_summary(console: Console, outcomes: Sequence[Outcome]) -> None:
         f"{len(outcomes)} runs, {len(bad)} of them not good, {sum(outcome.took_s for outcome in outcomes):.0f} s",
         f"operations {sum(outcome.load_ops for outcome in outcomes)} (fewest in a run:"
         f" {min(outcome.load_ops for outcome in outcomes)}), acknowledged records {sum(one.acked for one in judged)},"
-        f" of unknown outcome {sum(one.info for one in judged)}",
+        f" of unknown outcome {sum(one.info for one in judged)},"
+        f" changes of topics {sum(outcome.topic_changes for outcome in outcomes)}",
         f"faults: {shown or 'none'}",
     ]
     for line in lines:

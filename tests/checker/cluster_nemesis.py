@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from checker.history import INFO, NEMESIS, Event
-from checker.site import DISK, NETWORK, TRACE, Site, SiteBroker
+from checker.site import DISK, MEMBERS, NETWORK, TRACE, Site, SiteBroker
 from penstock.testing import BrokerDied
 
 CALM_S = (0.5, 2.0)
@@ -47,6 +47,7 @@ NEEDS = {
     "isolate-broker": NETWORK,
     "cut-store": NETWORK,
     "cut-store-one-way": NETWORK,
+    "cut-member": MEMBERS,
     "full-disk": DISK,
     "slow-disk": TRACE,
     "clock-jump": "",
@@ -82,6 +83,7 @@ class ClusterNemesis:
             "isolate-broker": lambda left_s: self._cut(self._isolation(), left_s),
             "cut-store": lambda left_s: self._cut(self._to_store(both_ways=True), left_s),
             "cut-store-one-way": lambda left_s: self._cut(self._to_store(both_ways=False), left_s),
+            "cut-member": lambda left_s: self._cut(self._between_members(), left_s),
             "full-disk": self._fill_disk,
             "slow-disk": self._slow_disk,
             "clock-jump": self._move_clocks,
@@ -122,6 +124,19 @@ class ClusterNemesis:
         self._site.each(victims, SiteBroker.start)
         self._note_hosts("started", victims)
 
+    def _relaunch(self, victim: SiteBroker) -> None:
+        """kill -9 and a start that need not succeed before something else is healed."""
+        victim.kill()
+        self._note_hosts("killed", [victim])
+        victim.launch()
+
+    def _await(self, victim: SiteBroker) -> None:
+        try:
+            victim.await_ready()
+        except BrokerDied:  # it gave up while it could not reach the store
+            victim.start()
+        self._note_hosts("started", [victim])
+
     def _stop(self, left_s: float) -> None:
         """A clean restart."""
         broker, down_s = self._any(), self._rng.uniform(*DOWN_S)
@@ -143,11 +158,16 @@ class ClusterNemesis:
 
     def _kill_store(self, hosts: Sequence[str], left_s: float) -> None:
         is_long = self._rng.random() < LONG_DOWN_SHARE
+        kills, victim = self._rng.random() < KILL_IN_CUT_SHARE, self._any()
         self._site.store.kill(hosts)
         self._write("killed", list(hosts))
+        if kills:
+            self._relaunch(victim)
         self._sleep(self._rng.uniform(*(LONG_DOWN_S if is_long else DOWN_S)), left_s)
         self._site.store.start(hosts)
         self._write("started", list(hosts))
+        if kills:
+            self._await(victim)
 
     def _pause_store(self, left_s: float) -> None:
         host = self._rng.choice(self._site.store.hosts)
@@ -203,6 +223,12 @@ class ClusterNemesis:
                     cuts.append((host, broker.host_name))
         return cuts
 
+    def _between_members(self) -> list[tuple[str, str]]:
+        """One member of the store and the others do not hear each other; brokers reach all of them."""
+        chosen = self._rng.choice(self._site.store.hosts)
+        others = [host for host in self._site.store.hosts if host != chosen]
+        return [cut for other in others for cut in ((chosen, other), (other, chosen))]
+
     def _cut(self, cuts: Sequence[tuple[str, str]], left_s: float) -> None:
         network = self._site.network
         assert network is not None
@@ -215,19 +241,13 @@ class ClusterNemesis:
         try:
             self._sleep(lasts_s / 2, left_s / 2)
             if kills:
-                victim.kill()
-                self._note_hosts("killed", [victim])
-                victim.launch()
+                self._relaunch(victim)
             self._sleep(until_s - time.monotonic(), left_s)
         finally:
             network.heal()
             self._write("healed")
         if kills:
-            try:
-                victim.await_ready()
-            except BrokerDied:  # it gave up while it could not reach the store
-                victim.start()
-            self._note_hosts("started", [victim])
+            self._await(victim)
 
     # -- disks and clocks
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 PREFIX = "penstock-chaos"
-_NAMESPACES = Path("/run/netns")
+NAMESPACES = Path("/run/netns")
 _ROUTER = "router"
 _ROUTER_NUMBER, _MACHINE_NUMBER = 254, 253
 _SUBNETS = 64 * 256
@@ -69,7 +69,7 @@ class HostNetwork:
 
     def wrapper(self, host: str) -> tuple[str, ...]:
         """The command that runs another one there, as the same process."""
-        return ("nsenter", f"--net={_NAMESPACES / self._name(host)}")
+        return ("nsenter", f"--net={NAMESPACES / self._name(host)}")
 
     def cut(self, source: str, target: str) -> None:
         """Drop what goes from source to target."""
@@ -173,7 +173,7 @@ def _output(*words: str) -> str:
 
 def _remove_left_overs() -> None:
     """The namespaces of runs that were killed."""
-    for path in _NAMESPACES.glob(f"{PREFIX}-*"):
+    for path in NAMESPACES.glob(f"{PREFIX}-*"):
         owner = path.name.removeprefix(f"{PREFIX}-").partition("-")[0]
         if not Path(f"/proc/{owner}").exists():
             _remove(f"{PREFIX}-{owner}-")
@@ -181,5 +181,5 @@ def _remove_left_overs() -> None:
 
 def _remove(prefix: str) -> None:
     """With a namespace its links go, and with them the routes to it."""
-    for path in sorted(_NAMESPACES.glob(f"{prefix}*")):
+    for path in sorted(NAMESPACES.glob(f"{prefix}*")):
         subprocess.run(["ip", "netns", "del", path.name], check=False)

@@ -33,7 +33,7 @@ _SKEWED = Path(__file__).with_name("skewed_broker.py")
 _DISK_BYTES = 64 << 20
 _BALLAST = "ballast"
 _NO_DOORS = {"text_port": "off", "json_port": "off", "http_port": "off"}
-NETWORK, DISK, TRACE = "network", "disk", "trace"
+NETWORK, DISK, TRACE, MEMBERS = "network", "disk", "trace", "members"
 
 
 class SiteBroker(Broker):
@@ -132,6 +132,8 @@ class Site:
             one.result()
 
     def has(self, part: str) -> bool:
+        if part == MEMBERS:
+            return self.network is not None and len(self.store.hosts) > 1
         return part in self._wanted and part not in self.lacks
 
     def controller(self) -> SiteBroker | None:

@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from checker.analysis import Verdict, analyse
 from checker.capability import missing_calls
+from checker.churn import TopicChurn
 from checker.cluster_nemesis import ClusterNemesis
 from checker.history import (
     COMMITTED,
@@ -115,6 +116,8 @@ class Outcome:
     """Operations before everything was read at the end."""
     lacks: dict[str, str] = field(default_factory=dict)
     """Parts of the site that this machine does not allow, and why: faults to them are left out."""
+    topic_changes: int = 0
+    """Topics created, grown and deleted meanwhile, as far as that was acknowledged."""
     took_s: float = 0.0
     kept: Path | None = None
     """Where everything of the run is, if it was kept."""
@@ -435,7 +438,14 @@ def run_with_cluster(plan: Plan, home: Path) -> Outcome:
                 [f"{broker.host}:{broker.queue_port}" for broker in site.brokers],
             )
             outcome = run.outcome
-            run.run()
+            churn = TopicChurn([broker.bootstrap for broker in site.brokers], plan.seed)
+            churn.start()
+            try:
+                run.run()
+            finally:
+                churn.stop()
+            outcome.problems += churn.problems()
+            outcome.topic_changes = churn.done
     except BrokerDied as death:
         outcome.problems.append(str(death))
     outcome.lacks = site.lacks

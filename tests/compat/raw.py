@@ -1,6 +1,6 @@
 """A bare connection that speaks exact versions, for what no client library would send.
 
-Never retries, never negotiates: the message layouts come from kafka-python, the bytes of a batch too. With a cluster, it
+Never retries, never negotiates: the message layouts come from kafka-python, the bytes of a batch too. In a cluster it
 goes to the broker that must answer before each request, as every client does.
 """
 
@@ -49,8 +49,8 @@ def built(kind: Any, values: dict[str, Any], **version: int) -> Any:
 class RawConnection:
     """One socket. `call` asks and answers in turn; `send` and `receive` let a test pipeline.
 
-    With several brokers, one socket to each of them. The connection is at one broker at a time: there the next bytes go,
-    and from there answers come. It moves only with a request that has its own broker.
+    With several brokers, one socket to each of them. It is at one broker at a time: there the next bytes go, and
+    from there answers come. It moves only with a request that has its own broker.
     """
 
     def __init__(self, bootstrap: str, client_id: str | None = "compat-raw") -> None:
@@ -166,7 +166,7 @@ class RawConnection:
         """Wait until every broker knows the leader of every partition, and the leaders serve."""
         for address in self.addresses:
             with RawConnection(address) as one:
-                one._await_known(topic, partitions)  # noqa: SLF001 - of the same class
+                one._await_known(topic, partitions)
         deadline = time.monotonic() + VISIBLE_S_MAX
         while not all(self._is_serving(topic, index) for index in range(partitions)):
             assert time.monotonic() < deadline, f"the leaders of {topic} do not serve"
@@ -191,7 +191,7 @@ class RawConnection:
         """Wait until no broker knows the topic."""
         for address in self.addresses:
             with RawConnection(address) as one:
-                one._await_forgotten(topic)  # noqa: SLF001 - of the same class
+                one._await_forgotten(topic)
 
     def _await_forgotten(self, topic: str) -> None:
         deadline = time.monotonic() + VISIBLE_S_MAX

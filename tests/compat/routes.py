@@ -1,4 +1,4 @@
-"""Which broker of a cluster must get a request: the leader of its partition, the coordinator of its group or transaction.
+"""Which broker of a cluster must get a request: the leader of its partition, its coordinator.
 
 Asks the brokers as any client does. A request that any broker may answer, or that nobody serves, has no address.
 """
@@ -90,7 +90,7 @@ def _coordinator_of(call: Call, kind: int, key: str) -> str | None:
 
 
 def _first_partition(fields: Fields) -> tuple[Fields, int] | None:
-    """The topic (as Metadata takes it) and the number of the first partition of a request, whatever its fields are called."""
+    """The topic (as Metadata takes it) and the number of the first partition of a request, however they are called."""
     topic = _first(_field(fields, "topic_data", "topics"))
     if topic is None:
         return None

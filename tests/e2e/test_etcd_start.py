@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -27,6 +28,13 @@ def etcd_of(broker: Broker) -> int:
 
 def gone(pid: int) -> None:
     until(lambda: not is_running(pid), "etcd outlived its broker")
+
+
+def etcd_health(broker: Broker) -> set[str]:
+    """The values of `penstock_etcd_up`."""
+    with urlopen(f"http://{broker.host}:{broker.http_port}/metrics", timeout=EXIT_S_MAX) as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.split()[-1] for line in lines if line.startswith("penstock_etcd_up{")}
 
 
 @pytest.fixture
@@ -59,6 +67,8 @@ def test_three_machines_wait_for_each_other_and_lose_one(three: list[Broker]) ->
     with Producer(bootstrap=bootstrap) as producer:
         for number in range(60):
             producer.send("spread", str(number))
+
+    assert etcd_health(first) == {"1"}, "the endpoints in use answer"
 
     member = etcd_of(second)
     os.kill(member, signal.SIGKILL)

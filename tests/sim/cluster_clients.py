@@ -196,7 +196,9 @@ class Reader(Client):
             position = self._chance.randint(0, position)
         with troubles():
             client = await self._router.leader(place)
-            fetched = await client.fetch(place, position, wait_ms=self._chance.choice((0, 0, 100)))
+            epoch = self._chance.choice((-1, self._router.epoch_of(place)))
+            wait_ms = self._chance.choice((0, 0, 100))
+            fetched = await client.fetch(place, position, wait_ms=wait_ms, leader_epoch=epoch)
         self._ledger.seen(place, fetched.records)
         if fetched.high_watermark < self._high.get(place, 0):
             raise Broken(f"{place}: the high watermark was {self._high[place]}, now {fetched.high_watermark}")

@@ -68,6 +68,7 @@ class Router:
         self._chance = chance
         self._connections: dict[Address, KafkaClient] = {}
         self._leaders: dict[Place, Address] = {}
+        self._epochs: dict[Place, int] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
 
     async def anyone(self) -> KafkaClient:
@@ -109,7 +110,16 @@ class Router:
             for one in topic.partitions
             if one.leader_id in addresses
         }
+        self._epochs = {
+            Place(bytes(topic.topic_id), one.partition_index): one.leader_epoch
+            for topic in answer.topics
+            for one in topic.partitions
+        }
         return answer
+
+    def epoch_of(self, place: Place) -> int:
+        """The leader epoch of a partition, as far as is known."""
+        return self._epochs.get(place, -1)
 
     def forget(self) -> None:
         """What is known may be wrong."""

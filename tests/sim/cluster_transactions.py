@@ -162,7 +162,7 @@ class TransactionalProducer(Client):
         _check(answer.responses[0].partition_responses[0].error_code)
 
     async def _pend(self, by: Claim, offset: int) -> None:
-        producer = {
+        producer: dict[str, Any] = {
             "transactional_id": self.name,
             "producer_id": by.producer_id,
             "producer_epoch": by.producer_epoch,

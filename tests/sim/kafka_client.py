@@ -153,11 +153,13 @@ class KafkaClient(asyncio.Protocol):
         """Append one batch with acks=all; returns its base offset."""
         return await self.send_batch(place, batch)
 
-    async def _fetch(self, place: Place, offset: int, wait_ms: int, isolation: int = 0) -> Any:
+    async def _fetch(
+        self, place: Place, offset: int, wait_ms: int, isolation: int = 0, leader_epoch: int = -1
+    ) -> Any:
         request = messages.FetchRequest
         one = request.FetchPartition(
             partition=place.partition,
-            current_leader_epoch=-1,
+            current_leader_epoch=leader_epoch,
             fetch_offset=offset,
             partition_max_bytes=FETCH_BYTES,
         )
@@ -176,9 +178,9 @@ class KafkaClient(asyncio.Protocol):
         _check(response.error_code)
         return response.responses[0].partitions[0]
 
-    async def fetch(self, place: Place, offset: int, *, wait_ms: int = 0) -> Fetched:
-        """What there is from `offset` on, as far as one answer goes."""
-        answer = await self._fetch(place, offset, wait_ms)
+    async def fetch(self, place: Place, offset: int, *, wait_ms: int = 0, leader_epoch: int = -1) -> Fetched:
+        """What there is from `offset` on, as far as one answer goes; refused in another epoch, if one is given."""
+        answer = await self._fetch(place, offset, wait_ms, leader_epoch=leader_epoch)
         _check(answer.error_code)
         records, next_offset = _open(answer.records, offset)
         return Fetched(answer.log_start_offset, answer.high_watermark, records, next_offset)

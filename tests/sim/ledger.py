@@ -175,7 +175,7 @@ def _check_compacted(place: Place, promise: Promise, found: list[Record]) -> Non
     for key, offset in last.items():
         value = promise.records[offset][1]
         one = there.get(key)
-        if one is None and (value is None or promise.keys_in_doubt[key]):
+        if one is None and (value is None or (key is not None and promise.keys_in_doubt[key])):
             continue
         if one is None or one.offset < offset:
             raise Broken(f"{place}: key {key!r} had its last record at {offset}, found {one}")

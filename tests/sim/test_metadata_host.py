@@ -103,12 +103,12 @@ def test_a_session_lives_as_long_as_it_is_renewed_and_ends_here_first() -> None:
     async def scene(loop: SimLoop, server: StoreHost, log: NetMetadataLog) -> None:
         session = await opened(log)
         await asyncio.sleep(5 * SESSION_TTL_S)
-        assert session.is_alive and server.store.sessions.live == (session.live,)
+        assert session.is_alive and server.store.sessions.find("broker-1") is not None
         loop.net.cut("broker", NAME)
         await session.ended()
-        assert server.store.sessions.live == (session.live,), "others still take it for alive"
+        assert server.store.sessions.find("broker-1") is not None, "others still take it for alive"
         await asyncio.sleep(SESSION_TTL_S)
-        assert server.store.sessions.live == ()
+        assert len(server.store.sessions.live) == 0
         loop.net.heal()
         assert (await opened(log)).live.number > session.live.number
 

@@ -206,7 +206,8 @@ WATCHED_PARTITIONS_MAX = 1_000
 """Partitions of one long poll that waits at another broker for all readers here."""
 
 WATCHES_MAX = 4
-"""Long polls of one isolation level at one other broker: what comes while all of them wait joins the next one."""
+"""Long polls of one isolation level at one other broker: what comes while all of them wait joins a
+short one."""
 
 PEER_QUERY_PARTITIONS_MAX = 1_000
 """Partitions in one question about offsets and sizes to another broker."""

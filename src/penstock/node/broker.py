@@ -58,10 +58,12 @@ if TYPE_CHECKING:
     from penstock.node.cluster.controller import Controller
     from penstock.node.cluster.membership import ClusterMembership
     from penstock.node.cluster_parts import LastRun
+    from penstock.node.coordinators.remote_sources import RemoteSources
     from penstock.node.coordinators.transaction_links import TransactionLinks
     from penstock.node.peers.gossip import GossipHost
     from penstock.node.peers.gossip_member import GossipMember
     from penstock.node.peers.links import PeerLinks
+    from penstock.node.remote.other_brokers import OtherBrokers
 
 logger = logging.getLogger("penstock.broker")
 
@@ -108,6 +110,8 @@ class Broker:
         self.links: PeerLinks | None = None
         """Connections to the other brokers of the cluster."""
         self.transaction_links: TransactionLinks | None = None
+        self.others: OtherBrokers | None = None
+        """What this broker reads from them."""
         self.listeners: Mapping[str, Address] = {}
         """The advertised addresses of the doors, once they are bound."""
         self._gossip: GossipMember | None = None
@@ -146,7 +150,20 @@ class Broker:
         self.transactions = TransactionCoordinator(
             settings, runtime, self.internal_topic, self.new_producer_id, self.markers
         )
-        self.subscriptions = Subscriptions(settings, runtime, self.own_topic, self.catalog, self.partition)
+        self.subscriptions = Subscriptions(
+            settings, runtime, self.own_topic, self.catalog, self.partition, self._reach_others()
+        )
+
+    def _reach_others(self) -> RemoteSources | None:
+        if self.links is None:
+            return None
+        from penstock.node.cluster_parts import make_others
+
+        node_id = self.identity.node_id
+        self.others, sources = make_others(
+            self.runtime, self.links, node_id, self.catalog, self._table, self.new_producer_id
+        )
+        return sources
 
     @property
     def _log(self) -> MetadataLog:
@@ -317,6 +334,7 @@ class Broker:
     def _follow(self, events: Sequence[Event]) -> Sliced[None]:
         """Apply events to the catalog, then to what depends on it."""
         removed: dict[str, None] = {}
+        are_leaders_new = False
         for event in events:
             if isinstance(event, TopicRemoved):
                 removed[self.catalog.topic_by_id(event.id).name] = None
@@ -332,6 +350,7 @@ class Broker:
                     self.subscriptions.follow_topic(topic)
                 case PartitionSaved(placed):
                     yield from self._table.place(placed)
+                    are_leaders_new = True
                 case BrokerSaved(broker):
                     if self.membership is not None and self.controller is not None:
                         self.membership.follow_registration(broker)
@@ -357,6 +376,8 @@ class Broker:
             yield 1
         if removed:
             yield from self._forget_topics(removed)
+        if are_leaders_new:
+            self.transactions.retry_markers()
 
     def _follow_gossip(self) -> None:
         if self._gossip is not None:
@@ -373,6 +394,8 @@ class Broker:
         host = self._shard_hosts.get(partition.topic) if partition.is_internal else None
         if host is not None:
             host.follow_role(partition)
+        elif self.links is not None:
+            self.subscriptions.follow_role(partition)
 
     def _forget_topics(self, removed: Mapping[str, None]) -> Sliced[None]:
         """Remove what coordinators hold about deleted topics. Runs before a topic of the same name is created."""

@@ -4,7 +4,7 @@ without them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from penstock.core.gossip.peer import CONTROLLER
@@ -18,11 +18,14 @@ from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership, MemberProfile
 from penstock.node.cluster.metadata_log import SharedMetadataLog
+from penstock.node.coordinators.remote_sources import RemoteSources
 from penstock.node.coordinators.transaction_links import TransactionLinks
 from penstock.node.peers.gossip_member import GossipMember
 from penstock.node.peers.link_opening import LinkPeer
 from penstock.node.peers.links import PeerLinks
+from penstock.node.remote.other_brokers import OtherBrokers
 from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.partition_table import PartitionTable
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
 
@@ -52,6 +55,19 @@ def make_links(runtime: Runtime, identity: Identity, catalog: Catalog) -> tuple[
 
     links = PeerLinks(runtime, identity.node_id, find_peer)
     return links, TransactionLinks(links)
+
+
+def make_others(
+    runtime: Runtime,
+    links: PeerLinks,
+    node_id: int,
+    catalog: Catalog,
+    table: PartitionTable,
+    new_producer_id: Callable[[], Awaitable[int]],
+) -> tuple[OtherBrokers, RemoteSources]:
+    """What this broker reads from others, and what its subscriptions use of that."""
+    others = OtherBrokers(runtime, links, node_id, catalog, table.find_led)
+    return others, RemoteSources(runtime, others, table.get, new_producer_id)
 
 
 def make_member(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
+from penstock.core.machines.offsets.offsets import Committed
 from penstock.core.model import TopicPartition
 from penstock.node.broker import Broker
 
@@ -26,22 +27,25 @@ class Lag(NamedTuple):
     """Why end offset and lag are not known; they are -1 and 0 then."""
 
 
-def topics_of(broker: Broker, group_id: str) -> list[str]:
-    """The topics in which a group has committed offsets. Raises while the group has no coordinator."""
-    committed = broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id)
-    return list(dict.fromkeys(place.topic for place in committed))
+def committed_here(broker: Broker, group_id: str) -> Mapping[TopicPartition, Committed]:
+    """The committed offsets of a group that this broker coordinates. Raises while it does not."""
+    return broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id)
 
 
-def lag_of(
+def lag_of(broker: Broker, group_id: str) -> Iterator[Lag]:
+    """The lag of a group that this broker coordinates, in the partitions that are held here. Raises as above."""
+    return lag_behind(broker, committed_here(broker, group_id))
+
+
+def lag_behind(
     broker: Broker,
-    group_id: str,
+    committed: Mapping[TopicPartition, Committed],
     elsewhere: Mapping[TopicPartition, tuple[int, int] | BrokerError] | None = None,
 ) -> Iterator[Lag]:
-    """The lag by partition, sorted. Raises while the group has no coordinator.
+    """The lag by partition, sorted, of a group with these committed offsets.
 
     `elsewhere`: start and end offset of partitions that other brokers lead; those not in it are left out.
     """
-    committed = broker.group_coordinator.groups.shard_of(group_id).roster.offsets.of_group(group_id)
     for topic in dict.fromkeys(place.topic for place in committed):
         bounds: dict[int, tuple[int, int] | BrokerError] = {
             one.index: (one.start_offset, one.high_watermark) for one in broker.partitions_of(topic)

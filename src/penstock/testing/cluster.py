@@ -54,7 +54,7 @@ class CoordinatorServer(ChildServer):
 
 
 class Cluster:
-    """A coordinator and its brokers. Node ids count from 1. With the flag `metadata`, an existing store is used instead."""
+    """A coordinator and its brokers. Node ids count from 1. The flag `metadata` names another store."""
 
     def __init__(self, home: Path, brokers: int, flags: dict[str, Flag]) -> None:
         self.home = home

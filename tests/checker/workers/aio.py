@@ -15,6 +15,7 @@ from checker.history import key_of, topic_of
 from checker.workers.stack import (
     CALL_S_MAX,
     CLOSE_S_MAX,
+    FETCH_MS,
     HEARTBEAT_MS,
     POLL_MS,
     POLL_RECORDS_MAX,
@@ -100,7 +101,7 @@ class AiokafkaStack:
             auto_offset_reset="earliest",
             partition_assignment_strategy=(RangePartitionAssignor,),
             isolation_level=self._place.isolation,
-            fetch_max_wait_ms=POLL_MS,
+            fetch_max_wait_ms=FETCH_MS,
             request_timeout_ms=REQUEST_MS_MAX,
             session_timeout_ms=SESSION_MS_MAX,
             heartbeat_interval_ms=HEARTBEAT_MS,

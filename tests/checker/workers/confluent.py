@@ -21,6 +21,7 @@ from checker.history import key_of, topic_of
 from checker.workers.stack import (
     CALL_S_MAX,
     CLOSE_S_MAX,
+    FETCH_MS,
     HEARTBEAT_MS,
     POLL_MS,
     POLL_RECORDS_MAX,
@@ -107,7 +108,7 @@ class ConfluentStack:
             "auto.offset.reset": "earliest",
             "partition.assignment.strategy": "range",
             "isolation.level": self._place.isolation,
-            "fetch.wait.max.ms": POLL_MS,
+            "fetch.wait.max.ms": FETCH_MS,
             "session.timeout.ms": SESSION_MS_MAX,
             "heartbeat.interval.ms": HEARTBEAT_MS,
         }

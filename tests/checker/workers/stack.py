@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 from checker.history import PARTITIONS_PER_TOPIC, Pair
 
-POLL_MS = 100
+POLL_MS = 40
+FETCH_MS = 100
+"""How long a fetch of a client waits for records, in the background."""
 POLL_RECORDS_MAX = 500
 SEND_S_MAX = 8.0
 """How long a worker waits for an acknowledgement before it calls the outcome unknown."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -211,7 +213,7 @@ class AsyncBrokerClient(QueueMember[Handler]):
         """Join a subscription and pass its messages to `handler`; at most `window` messages are in flight."""
         self._register(name, handler, window)
         try:
-            self._terms = self._terms.joined(await self._call(subscribe_request(name, window)))
+            self._joined(name, await self._call(subscribe_request(name, window)))
         except ClientError:
             self._subscribed.pop(name, None)
             raise
@@ -222,6 +224,8 @@ class AsyncBrokerClient(QueueMember[Handler]):
         async with self._handling:
             if self._line is not None:
                 self._line.session.forget(name)
+            if self._rejoins.forget(name):
+                return  # the broker has ended the membership already
             await self._call(subscription_request(MessageType.UNSUBSCRIBE, name))
 
     async def list_subscriptions(self) -> list[dict[str, Any]]:
@@ -274,6 +278,7 @@ class AsyncBrokerClient(QueueMember[Handler]):
                 reading = self._start(_read(line))
                 try:
                     await line.ask(QueueRequest(MessageType.HEARTBEAT, ((CLIENT, self.client_id),)))
+                    self._rejoins.clear()
                     for name, (_, window) in list(self._subscribed.items()):
                         await self._rejoin(line, name, window)
                 except BaseException:
@@ -289,12 +294,18 @@ class AsyncBrokerClient(QueueMember[Handler]):
         return line
 
     async def _rejoin(self, line: _Line, name: str, window: int | None) -> None:
+        """Join on a new connection, or again on the present one. Raises Unreachable."""
         try:
-            self._terms = self._terms.joined(await line.ask(subscribe_request(name, window)))
-        except ClientError as error:
-            if error.retriable:
-                raise
+            self._joined(name, await line.ask(subscribe_request(name, window)))
+        except Unreachable:
+            raise
+        except ClientError as error:  # others may be joined all the same
             self._ended(name, error)
+
+    async def _rejoin_later(self, line: _Line, name: str, window: int | None) -> None:
+        line.session.forget(name)
+        with suppress(OSError, Unreachable):  # the next connection joins it
+            await self._rejoin(line, name, window)
 
     def _set_line(self, line: _Line) -> None:
         self._line = line
@@ -328,6 +339,10 @@ class AsyncBrokerClient(QueueMember[Handler]):
                 line.send(line.session.renew(loop.time(), self._terms.renewal_s))
                 if loop.time() - line.sent_at >= self._terms.heartbeat_s:
                     line.send(line.session.heartbeat())
+                for name in self._rejoins.take_due(time.monotonic()):
+                    subscribed = self._subscribed.get(name)
+                    if subscribed is not None:
+                        self._tasks.append(self._start(self._rejoin_later(line, name, subscribed.window)))
 
     # -- messages
 

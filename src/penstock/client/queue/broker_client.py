@@ -16,7 +16,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -176,7 +178,7 @@ class BrokerClient(QueueMember[Handler]):
         """Join a subscription and pass its messages to `handler`; at most `window` messages are in flight."""
         self._register(name, handler, window)
         try:
-            self._terms = self._terms.joined(self._call(subscribe_request(name, window)))
+            self._joined(name, self._call(subscribe_request(name, window)))
         except ClientError:
             self._subscribed.pop(name, None)
             raise
@@ -188,6 +190,8 @@ class BrokerClient(QueueMember[Handler]):
             line = self._line
             if line is not None:
                 line.forget(name)
+            if self._rejoins.forget(name):
+                return  # the broker has ended the membership already
             self._call(subscription_request(MessageType.UNSUBSCRIBE, name))
 
     def list_subscriptions(self) -> list[dict[str, Any]]:
@@ -252,15 +256,14 @@ class BrokerClient(QueueMember[Handler]):
             refuse=log_refused,
         )
         holder.append(line)
+        self._rejoins.clear()
         try:
             for name, (_, window) in list(self._subscribed.items()):
                 try:
-                    self._terms = self._terms.joined(
-                        line.call_unread(subscribe_request(name, window), deadline)
-                    )
-                except ClientError as error:
-                    if error.retriable:
-                        raise
+                    self._joined(name, line.call_unread(subscribe_request(name, window), deadline))
+                except (TimedOut, Unreachable):
+                    raise
+                except ClientError as error:  # others may be joined all the same
                     self._ended(name, error)
         except (OSError, ClientError) as error:
             line.end(Unreachable(str(error)))
@@ -287,10 +290,27 @@ class BrokerClient(QueueMember[Handler]):
             try:
                 line.read(min(TICK_S, self._terms.renewal_s / 2))
                 line.keep_alive(self._terms.heartbeat_s, self._terms.renewal_s)
+                self._rejoin_due(line)
             except (OSError, ClientError) as error:
                 if self._is_open:
                     logger.warning("connection to %s:%d lost, reconnecting: %s", self.host, self.port, error)
                 self._drop_line(line, Unreachable(f"the connection was lost: {error}"))
+
+    def _rejoin_due(self, line: QueueLine) -> None:
+        """Join subscriptions again that the broker has ended. The reader thread gets the responses."""
+        for name in self._rejoins.take_due(time.monotonic()):
+            subscribed = self._subscribed.get(name)
+            if subscribed is not None:
+                line.forget(name)
+                request = subscribe_request(name, subscribed.window)
+                line.ask(request).add_done_callback(partial(self._rejoined, name))
+
+    def _rejoined(self, name: str, done: Future[QueueResponse | ClientError]) -> None:
+        outcome = done.result()
+        if isinstance(outcome, ClientError):
+            self._ended(name, outcome)
+        else:
+            self._joined(name, outcome)
 
     def _reconnect(self) -> None:
         pause_s = RETRY_S

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.client.errors import BadArgument, ClientError, IllegalState
+from penstock.client.queue.rejoins import Rejoins
 from penstock.client.queue.requests import MemberTerms, queue_address
+from penstock.client.queue.session import QueueResponse
 
 logger = logging.getLogger("penstock.client")
 
@@ -25,7 +28,7 @@ class QueueMember(Generic[H]):
     """Connects to `host`:`port`, else to `PENSTOCK_QUEUE` (HOST:PORT), else to localhost:9999.
 
     A call is retried across reconnects for at most `request_timeout_s`, then raises. `on_end` is called when the
-    broker ends a subscription.
+    broker ends a subscription for good; one that another broker takes over is joined again.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class QueueMember(Generic[H]):
         self._is_open = False
         self._subscribed: dict[str, Subscribed[H]] = {}
         self._terms = MemberTerms()
+        self._rejoins = Rejoins()
         self._prepare()
 
     def _prepare(self) -> None:
@@ -67,8 +71,19 @@ class QueueMember(Generic[H]):
             raise IllegalState(f"this client is not subscribed to {name!r}")
 
     def _ended(self, name: str, error: ClientError) -> None:
-        """Drop a subscription that the broker ended. After a retriable error the next connection joins it again."""
-        if not error.retriable and self._subscribed.pop(name, None) is not None:
-            logger.error("subscription %r ended by the broker: %s", name, error)
-            if self._on_end is not None:
-                self._on_end(name, error)
+        """The broker ended a membership, or rejected an attempt to join: join again after a retriable error."""
+        if name not in self._subscribed:
+            return
+        if error.retriable:
+            logger.info("subscription %r has to be joined again: %s", name, error)
+            self._rejoins.add(name, time.monotonic())
+            return
+        del self._subscribed[name]
+        self._rejoins.forget(name)
+        logger.error("subscription %r ended by the broker: %s", name, error)
+        if self._on_end is not None:
+            self._on_end(name, error)
+
+    def _joined(self, name: str, response: QueueResponse) -> None:
+        self._rejoins.forget(name)
+        self._terms = self._terms.joined(response)

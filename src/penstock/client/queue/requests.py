@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from penstock.wire.queue.request_properties import (
     EXISTED,
     HEARTBEAT_MS,
     HOLD_MS,
+    MISSING,
     PARTITION,
     PARTITIONS,
     START_OFFSET,
@@ -26,6 +28,8 @@ from penstock.wire.queue.request_properties import (
     TRUE,
     WINDOW,
 )
+
+logger = logging.getLogger("penstock.client")
 
 RENEWALS = 3
 """A held message is renewed this many times per hold timeout."""
@@ -132,6 +136,13 @@ def count_in(response: QueueResponse) -> int:
 
 
 def listed_in(response: QueueResponse) -> list[dict[str, Any]]:
+    """The listed subscriptions; logs a warning if brokers did not answer, so that theirs are missing."""
+    missing = response.properties.get(MISSING)
+    if missing:
+        logger.warning(
+            "the list of subscriptions is incomplete: no answer from brokers %s (? for a broker that is down)",
+            missing,
+        )
     found: list[dict[str, Any]] = json.loads(response.body)
     return found
 

@@ -205,6 +205,7 @@ class QueueSession:
                 error,
             )
         elif error is not None and SUBSCRIPTION in properties:
+            self.forget(properties[SUBSCRIPTION])
             self._end(properties[SUBSCRIPTION], error)
         elif error is not None:
             raise Unreachable(f"the broker closed the connection: {error.message}")

@@ -53,6 +53,15 @@ def seal_batch(payload: Buffer, count: int, base_ms: int, max_ms: int, codec: in
     return batch
 
 
+def stamp_producer(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> None:
+    """Give a batch to an idempotent producer: a partition appends it once, however often it is sent."""
+    header = decode_header(batch)._replace(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+    )
+    batch[:BATCH_HEADER_BYTES] = encode_header(header)
+    stamp_checksum(batch)
+
+
 def payload_of(batch: Buffer, header: BatchHeader) -> bytes:
     """The records of a batch, decompressed."""
     return decompress(header.codec, batch[BATCH_HEADER_BYTES : header.size], DECOMPRESSED_BYTES_MAX)

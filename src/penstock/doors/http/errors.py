@@ -148,7 +148,7 @@ def problem_of(error: BrokerError, status: HTTPStatus | None = None) -> Response
     return problem(status, error.code, message_of(error), advice_of(error), headers)
 
 
-def refusal(error: BrokerError) -> dict[str, Any]:
+def refusal_fields(error: BrokerError) -> dict[str, Any]:
     """An error as one field of a response that is otherwise fine."""
     count_error(DOOR, error)
     return {"code": error.code, "detail": message_of(error), "what_to_do": advice_of(error)}

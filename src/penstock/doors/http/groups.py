@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from penstock.doors.http.errors import refusal
+from penstock.doors.http.errors import refusal_fields
 from penstock.doors.http.exchange import Exchange
 from penstock.node.runtime.slices import CHUNK, Sliced
 from penstock.node.waist.group_descriptions import MemberOutline
@@ -20,6 +20,7 @@ class HttpGroupHandlers:
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
         self._verbs = waist.groups
+        self._forwarded = waist.forwarded_groups
 
     def all(self, exchange: Exchange) -> Sliced[Response] | Coroutine[Any, Any, Response]:
         """GET /api/v1/groups"""
@@ -31,20 +32,20 @@ class HttpGroupHandlers:
 
     async def _list_everywhere(self, exchange: Exchange) -> Response:
         listing = await self._verbs.everywhere(exchange.session)
-        missing = [refusal(error) for error in listing.silent]
+        missing = [refusal_fields(error) for error in listing.silent]
         head = {"partial": True, "errors": missing} if missing else {}
         return await self._slices.run(json_rows(head, "groups", map(_line, listing.groups)))
 
     async def describe(self, exchange: Exchange) -> Response:
         """GET /api/v1/groups/{group}"""
-        group = await self._verbs.outline(exchange.session, exchange.parts["group"])
+        group = await self._forwarded.outline(exchange.session, exchange.parts["group"])
         head = {"group": group.group_id, "kind": group.kind, "state": group.state_name}
         return await self._slices.run(json_rows(head, "members", map(_member, group.members)))
 
     async def lag(self, exchange: Exchange) -> Response:
         """GET /api/v1/groups/{group}/lag"""
         group_id = exchange.parts["group"]
-        found = await self._verbs.lag(exchange.session, group_id)
+        found = await self._forwarded.lag(exchange.session, group_id)
         return await self._slices.run(_lag(group_id, found))
 
 
@@ -85,5 +86,5 @@ def _row(lag: Lag) -> dict[str, Any]:
         "committed_offset": lag.committed_offset,
     }
     if lag.error is not None:
-        return {**row, "end_offset": None, "lag": None, "error": refusal(lag.error)}
+        return {**row, "end_offset": None, "lag": None, "error": refusal_fields(lag.error)}
     return {**row, "end_offset": lag.end_offset, "lag": lag.records}

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.core.errors import BrokerError, InvalidRequest, UnknownTopic
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.core.model import Isolation, Record
-from penstock.doors.http.errors import problem_of, refusal
+from penstock.doors.http.errors import problem_of, refusal_fields
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import EARLIEST, LATEST, OFFSET_MAX, Choice, Field, Number, Offset
 from penstock.node.runtime.slices import Sliced
@@ -190,5 +190,5 @@ def _batch_response(topic: str, outcomes: list[Published | BrokerError]) -> Resp
 
 def _result(outcome: Published | BrokerError) -> dict[str, Any]:
     if isinstance(outcome, BrokerError):
-        return refusal(outcome)
+        return refusal_fields(outcome)
     return {"partition": outcome.partition, "offset": outcome.offset}

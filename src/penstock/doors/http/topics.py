@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from penstock.core.errors import InvalidRequest
 from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
-from penstock.doors.http.errors import refusal
+from penstock.doors.http.errors import refusal_fields
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import Choice, Field
 from penstock.node.runtime.slices import CHUNK, Sliced
@@ -101,7 +101,12 @@ def _partition(detail: PartitionDetail) -> dict[str, Any]:
     """Without offsets and size if the broker that leads the partition did not tell."""
     if detail.error is not None:
         unknown = dict.fromkeys(("start_offset", "end_offset", "stable_offset", "bytes"))
-        return {"partition": detail.partition, **unknown, "online": False, "error": refusal(detail.error)}
+        return {
+            "partition": detail.partition,
+            **unknown,
+            "online": False,
+            "error": refusal_fields(detail.error),
+        }
     return {
         "partition": detail.partition,
         "start_offset": detail.start_offset,

@@ -6,7 +6,6 @@ heartbeat, and gets its assignment in the response.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from penstock.core.model import NO_EPOCH, TopicPartition
 from penstock.doors.json.call import JsonCall
 from penstock.doors.json.errors import error_fields
 from penstock.node.runtime.slices import Sliced, chunks, once
-from penstock.node.waist.committed import NO_RETENTION, Committed, Committer, OffsetEntry, Outcomes
+from penstock.node.waist.committed import Committed, Committer, OffsetEntry
 from penstock.node.waist.coordinators import CoordinatorKind
 from penstock.node.waist.groups import (
     JOIN_EPOCH,
@@ -45,7 +44,7 @@ class JsonGroupHandlers:
         self._topics = waist.topics
         self._positions = waist.positions
         self._groups = waist.groups
-        self._committed = waist.committed
+        self._forwarded = waist.forwarded_groups
 
     async def _open(self, call: JsonCall, group_id: str) -> None:
         """Open the coordinator: this protocol has no separate call to find it."""
@@ -100,7 +99,7 @@ class JsonGroupHandlers:
             else:
                 call.answer({})
 
-        leave = partial(self._groups.beat, call.session, group_id, beat, answered)
+        leave = partial(self._forwarded.beat, call.session, group_id, beat, answered)
         await self._slices.run(once(leave))
 
     def _beat(self, call: JsonCall, group_id: str, beat: MemberHeartbeat) -> None:
@@ -120,7 +119,7 @@ class JsonGroupHandlers:
                 }
             )
 
-        self._groups.beat(call.session, group_id, beat, answered)
+        self._forwarded.beat(call.session, group_id, beat, answered)
 
     def _owned(self, call: JsonCall, listed: list[Any]) -> Assignment:
         """The partitions that a member reports; deleted topics are left out."""
@@ -146,13 +145,7 @@ class JsonGroupHandlers:
         fields.check_empty()
         entries = await self._slices.run(self._entries(call, rows))
         await self._open(call, group_id)
-        answered: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
-        await self._slices.run(
-            self._committed.commit(call.session, group_id, by, entries, NO_RETENTION, answered.set_result)
-        )
-        outcomes = await answered
-        if outcomes.failure is not None:
-            raise outcomes.failure
+        outcomes = await self._forwarded.commit(call.session, group_id, by, entries)
         failure = next(filter(None, outcomes.errors), None)
         if failure is None:
             call.answer({})
@@ -183,18 +176,9 @@ class JsonGroupHandlers:
             await slices.run(call.answer_rows({}, "offsets", rows))
             return
         await self._open(call, group_id)
-
-        def answered(outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError) -> None:
-            if isinstance(outcome, BrokerError):
-                call.refuse(outcome)
-                return
-            rows = ({**self._bounds(call, place, elsewhere), **_progress(outcome[place])} for place in places)
-            slices.go(call.answer_rows({}, "offsets", rows), call.check)
-
-        fetching = self._committed.fetch(
-            call.session, group_id, Committer(), places, answered, require_stable=False
-        )
-        await slices.run(fetching)
+        found = await self._forwarded.fetch(call.session, group_id, places)
+        rows = ({**self._bounds(call, place, elsewhere), **_progress(found.get(place))} for place in places)
+        await slices.run(call.answer_rows({}, "offsets", rows))
 
     def _places(self, call: JsonCall, topics: Sequence[str]) -> Sliced[list[TopicPartition]]:
         places: list[TopicPartition] = []

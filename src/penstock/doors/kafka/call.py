@@ -55,6 +55,10 @@ class Call:
         """Encode the response frame."""
         return encode_response(self.api_key, self.version, self.correlation_id, body)
 
+    def encode_sliced(self, body: KafkaMessage) -> Sliced[list[Any]]:
+        """The same in slices."""
+        return (yield from encode_response_sliced(self.api_key, self.version, self.correlation_id, body))
+
     def answer(self, body: KafkaMessage) -> None:
         """Answer now; the reply is sent after those of earlier requests."""
         if self._slot is None:
@@ -84,8 +88,7 @@ class Call:
             if self.on_answered is not None:
                 self.on_answered()
 
-        steps = encode_response_sliced(self.api_key, self.version, self.correlation_id, body)
-        self._slices.queue(steps, encoded)
+        self._slices.queue(self.encode_sliced(body), encoded)
 
 
 Answer = KafkaMessage | Coroutine[Any, Any, KafkaMessage | None] | Sliced[KafkaMessage | None] | None

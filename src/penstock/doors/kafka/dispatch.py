@@ -20,6 +20,7 @@ from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.cluster import ClusterHandlers
 from penstock.doors.kafka.committed import CommittedHandlers
 from penstock.doors.kafka.consumer_groups import ConsumerGroupHandlers
+from penstock.doors.kafka.envelope import EnvelopedCall, EnvelopeHandler
 from penstock.doors.kafka.errors import DOOR
 from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.group_admin import GroupAdminHandlers
@@ -69,8 +70,7 @@ class Dispatch:
         cluster = ClusterHandlers(waist)
         self._waist = waist
         offsets = OffsetHandlers(waist)
-        groups = GroupHandlers(waist)
-        committed = CommittedHandlers(waist)
+        groups, committed = GroupHandlers(waist), CommittedHandlers(waist)
         group_admin = GroupAdminHandlers(waist)
         consumer_groups = ConsumerGroupHandlers(waist)
         transactions = TransactionHandlers(waist)
@@ -103,7 +103,8 @@ class Dispatch:
             ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
-        between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers()
+        envelope: dict[int, Handler] = {ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open}
+        between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers() | envelope
         self._versions = VersionsHandler(
             advertised_versions([*self._handlers, *own]), advertised_versions(between_brokers), waist
         )
@@ -125,6 +126,10 @@ class Dispatch:
         call = Call(connection, api_key, header.version, header.correlation_id, connection.session)
         if api_key != ApiKey.PRODUCE:
             frame = memoryview(bytes(frame))
+            if api_key == ApiKey.ENVELOPE:
+                call = EnvelopedCall(
+                    connection, api_key, header.version, header.correlation_id, connection.session
+                )
         if connection.in_flight and api_key not in _BESIDE and not connection.is_unordered:
             connection.turns.when_answered(partial(self._begin, call, frame, header.body_position))
         else:

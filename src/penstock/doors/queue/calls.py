@@ -6,8 +6,8 @@ Each handler returns the properties and the body of its response, or raises Brok
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.core.errors import BrokerError, InvalidRequest
 from penstock.core.session import Session
@@ -18,7 +18,7 @@ from penstock.node.waist.subscriptions import SubscriptionDefinition, Subscripti
 from penstock.node.waist.topics import NewTopic
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.rows import encode_list, encode_listing
-from penstock.wire.queue.frames import MessageType
+from penstock.wire.queue.frames import Frame, MessageType
 from penstock.wire.queue.properties import Properties
 from penstock.wire.queue.request_properties import (
     COUNT,
@@ -27,6 +27,7 @@ from penstock.wire.queue.request_properties import (
     FALSE,
     HEARTBEAT_MS,
     HOLD_MS,
+    MISSING,
     PARTITIONS,
     START_OFFSET,
     SUBSCRIPTION,
@@ -35,6 +36,10 @@ from penstock.wire.queue.request_properties import (
     WINDOW,
     RequestProperties,
 )
+
+if TYPE_CHECKING:
+    from penstock.doors.queue.relays import ClientRelays
+    from penstock.doors.queue.routing import SubscriptionRouter
 
 WINDOW_DEFAULT = 100
 """Default window of a member."""
@@ -56,6 +61,12 @@ class Caller(Protocol):
     def session(self) -> Session: ...
 
     @property
+    def peer_id(self) -> int | None: ...
+
+    @property
+    def relays(self) -> ClientRelays: ...
+
+    @property
     def member_id(self) -> str: ...
 
     def answer(
@@ -65,7 +76,10 @@ class Caller(Protocol):
         outcome: Properties | BrokerError,
         *,
         body: bytes = b"",
+        code: str | None = None,
     ) -> None: ...
+
+    def answer_frame(self, slot: ReplySlot, fields: RequestProperties, frame: Frame) -> None: ...
 
 
 class Calls:
@@ -75,6 +89,7 @@ class Calls:
         self._slices = waist.slices
         self._topics = waist.topics
         self._subscriptions = waist.subscriptions
+        self._router = _make_router(waist)
         self._tasks = Tasks()
         self._verbs: dict[MessageType, Callable[[Caller, RequestProperties], Awaitable[CallResult]]] = {
             MessageType.CREATE_TOPIC: self._create_topic,
@@ -93,6 +108,8 @@ class Calls:
 
     async def _make(self, caller: Caller, fields: RequestProperties, slot: ReplySlot) -> None:
         try:
+            if self._router is not None and await self._router.route(caller, fields, slot):
+                return
             result = await self._verbs[fields.kind](caller, fields)
         except BrokerError as error:
             caller.answer(slot, fields, error)
@@ -142,15 +159,25 @@ class Calls:
         return CallResult()
 
     async def _list(self, caller: Caller, fields: RequestProperties) -> CallResult:
-        rows = map(_outline, self._subscriptions.all(caller.session))
-        return CallResult(body=await self._slices.run(encode_list(rows, _json)))
+        rows = [_outline(one) for one in self._subscriptions.all(caller.session)]
+        missing: Sequence[str] = ()
+        if self._router is not None:
+            listings, missing = await self._router.listings(caller)
+            for listing in listings:
+                rows += json.loads(listing)
+            rows.sort(key=lambda row: str(row["name"]))
+        body = await self._slices.run(encode_list(rows, _json))
+        return CallResult(((MISSING, ",".join(missing)),) if missing else (), body)
 
     async def _describe(self, caller: Caller, fields: RequestProperties) -> CallResult:
-        found = self._subscriptions.describe(caller.session, fields.text(SUBSCRIPTION))
+        found = await self._subscriptions.describe(caller.session, fields.text(SUBSCRIPTION))
         head = {**_outline(found.definition), "dead_letter_topic": found.definition.dead_letter_topic}
         rows = (one._asdict() for one in found.progress)
         members = [one._asdict() for one in found.members]
-        steps = encode_listing(head, "partitions", rows, _json, {"members": members})
+        tail: dict[str, object] = {"members": members}
+        if found.stale_partitions:
+            tail["stale_partitions"] = list(found.stale_partitions)
+        steps = encode_listing(head, "partitions", rows, _json, tail)
         return CallResult(body=await self._slices.run(steps))
 
     async def _redrive(self, caller: Caller, fields: RequestProperties) -> CallResult:
@@ -159,6 +186,15 @@ class Calls:
             raise InvalidRequest(f"REDRIVE: {COUNT} must be at least 1, not {count}")
         moved = await self._subscriptions.redrive(caller.session, fields.text(SUBSCRIPTION), count)
         return CallResult(((COUNT, str(moved)),))
+
+
+def _make_router(waist: Waist) -> SubscriptionRouter | None:
+    """None for a single broker, which coordinates every subscription."""
+    if not waist.subscriptions.are_spread:
+        return None
+    from penstock.doors.queue.routing import SubscriptionRouter
+
+    return SubscriptionRouter(waist.subscriptions)
 
 
 def _outline(definition: SubscriptionDefinition) -> dict[str, object]:

@@ -117,13 +117,13 @@ CODES: dict[type[BrokerError], str] = {
 }
 
 
-def error_properties(error: BrokerError) -> Properties:
-    """The properties of an error response."""
+def error_properties(error: BrokerError, code: str | None = None) -> Properties:
+    """The properties of an error response; `code` replaces the usual one."""
     count_error(DOOR, error)
     text = str(error).replace("\0", "\\0")[:ERROR_CHARS_MAX].encode(errors="replace").decode()
     return (
         (STATUS, FAILURE),
-        (CODE, CODES[type(error)]),
+        (CODE, code or CODES[type(error)]),
         (RETRIABLE, TRUE if error.retriable else FALSE),
         (ERROR, text),
     )

@@ -1,6 +1,7 @@
 """The subscription memberships of one connection: delivery, acknowledgements, back-pressure, liveness.
 
-The subscription decides which member gets which message.
+The subscription decides which member gets which message. It may be coordinated by another broker; `relays` has those
+memberships.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.core.errors import BrokerError, InvalidRequest
 from penstock.core.model import Record
+from penstock.core.session import Session
 from penstock.doors.queue.errors import error_properties
 from penstock.node.connections.connection import Connection
 from penstock.node.waist.subscriptions import Delivered, Outcome, Seat, SubscriptionVerbs
@@ -41,10 +43,28 @@ _PLAIN = frozenset({SUBSCRIPTION, PARTITION, OUTCOME})
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
+class MemberSeat(Protocol):
+    """One membership, here or at another broker. See Seat."""
+
+    def acknowledge(
+        self, session: Session, partition: int, offset: int, outcome: Outcome, reason: str | None = None
+    ) -> None: ...
+
+    def renew(self, session: Session, partition: int, offset: int) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
 class CachedAck(NamedTuple):
     """A parsed acknowledgement that only accepts a message; it differs from the next one in its offset only."""
 
-    seat: Seat
+    seat: MemberSeat
     partition: int
     fields: RequestProperties
 
@@ -56,7 +76,10 @@ class Membership:
         self._connection = connection
         self._silence_s_max = SILENCE_BEATS * heartbeat_ms / 1000
         self._loop = asyncio.get_running_loop()
-        self._seats: dict[str, Seat] = {}
+        self._seats: dict[str, MemberSeat] = {}
+        self.counts_loss = True
+        """Whether held messages count as delivered if the connection is lost: not if a broker is at its other end, and
+        has not said that the client is lost."""
         self._is_slow = False
         self._active_at = self._loop.time()
         self._watch: asyncio.TimerHandle | None = None
@@ -66,21 +89,35 @@ class Membership:
     # -- join and leave
 
     def join(self, subscriptions: SubscriptionVerbs, name: str, member_id: str, window: int) -> Seat:
+        self.check_absent(name)
+        seat = subscriptions.join(self._connection.session, name, member_id, window, self)
+        self.sit(name, seat)
+        return seat
+
+    def check_absent(self, name: str) -> None:
+        """Raise if the connection is a member already, or is closed."""
         if name in self._seats:
             raise InvalidRequest(f"this connection is already a member of {name!r}")
         if self._connection.is_closed:
             raise InvalidRequest("the connection is closed")
-        seat = subscriptions.join(self._connection.session, name, member_id, window, self)
+
+    def sit(self, name: str, seat: MemberSeat) -> None:
+        """The connection is a member from now on."""
         if not self._seats:
             self._connection.on_close(self._lost)
             self._connection.on_drained(self._drained)
             self._check_liveness()
         self._seats[name] = seat
-        return seat
+
+    def rise(self, name: str) -> None:
+        """It is no longer a member."""
+        if name in self._seats:
+            self._drop(name)
 
     async def leave(self, subscription: str) -> None:
         """Leave a subscription; returns once all acknowledgements are durable."""
         seat = self._seat(subscription)
+        assert isinstance(seat, Seat), "the broker of a relayed member is asked"
         done: asyncio.Future[BrokerError | None] = self._loop.create_future()
         seat.leave(self._connection.session, done.set_result)
         self._drop(subscription)
@@ -88,7 +125,7 @@ class Membership:
         if error is not None:
             raise error
 
-    def _seat(self, subscription: str) -> Seat:
+    def _seat(self, subscription: str) -> MemberSeat:
         seat = self._seats.get(subscription)
         if seat is None:
             raise InvalidRequest(f"this connection is not a member of {subscription!r}; send SUBSCRIBE first")
@@ -105,10 +142,13 @@ class Membership:
                 self._watch = None
 
     def _lost(self) -> None:
-        """The connection is closed: abandon all seats."""
+        """The connection is closed: give up all seats."""
         for name, seat in list(self._seats.items()):
             self._drop(name)
-            seat.abandon()
+            if self.counts_loss:
+                seat.abandon()
+            else:
+                seat.release()
 
     # -- liveness
 
@@ -130,7 +170,7 @@ class Membership:
 
     def deliver(self, subscription: str, messages: Sequence[Delivered]) -> None:
         seat = self._seats.get(subscription)
-        if seat is None:
+        if not isinstance(seat, Seat):
             return
         topic = seat.definition.topic
         self._connection.push(
@@ -149,6 +189,10 @@ class Membership:
                 )
             ]
         )
+        self.check_slow()
+
+    def check_slow(self) -> None:
+        """Pause all seats if the client does not read what was sent."""
         if self._connection.waiting_bytes > WAITING_BYTES_MAX and not self._is_slow:
             self._is_slow = True
             for other in self._seats.values():
@@ -161,8 +205,8 @@ class Membership:
                 seat.resume()
 
     def end(self, subscription: str, error: BrokerError) -> None:
-        """Report the end of a subscription to the client; the connection stays open."""
-        self._drop(subscription)
+        """Report the end of a membership to the client; the connection stays open."""
+        self.rise(subscription)
         properties = (*error_properties(error), (SUBSCRIPTION, subscription))
         self._connection.push([encode(Frame(MessageType.ACK, properties=properties))])
 
@@ -177,7 +221,11 @@ class Membership:
             seat = self._seat(fields.text(SUBSCRIPTION))
             self.ack_cache[raw] = CachedAck(seat, fields.number(PARTITION) or 0, fields)
 
-    def acknowledge(self, fields: RequestProperties, offset: int) -> Seat:
+    def seat_for(self, fields: RequestProperties) -> MemberSeat:
+        """The seat that a request names. Raises BrokerError."""
+        return self._seat(fields.text(SUBSCRIPTION))
+
+    def acknowledge(self, fields: RequestProperties, offset: int) -> MemberSeat:
         """Settle a message or extend its hold. Raises BrokerError."""
         seat, session = self._seat(fields.text(SUBSCRIPTION)), self._connection.session
         partition = fields.number(PARTITION) or 0

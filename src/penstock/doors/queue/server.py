@@ -8,29 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
+from typing import TYPE_CHECKING
 
 from penstock.core.errors import BrokerError, InvalidRequest
 from penstock.core.model import NO_TIMESTAMP, NewRecord
 from penstock.core.session import Session
 from penstock.doors.queue.calls import Calls
 from penstock.doors.queue.errors import DOOR, error_properties
+from penstock.doors.queue.framing import QUEUE_FRAMING
 from penstock.doors.queue.membership import CachedAck, Membership
+from penstock.doors.queue.peer_handshake import PeerHandshake
+from penstock.doors.queue.relaying import Relaying
 from penstock.node.connections.connection import Connection
-from penstock.node.connections.framing import UNKNOWN, Framing
+from penstock.node.connections.framing import Framing
 from penstock.node.connections.outbox import Piece
 from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.waist.publisher import Published
-from penstock.node.waist.subscriptions import Outcome
+from penstock.node.waist.subscriptions import Outcome, Seat
 from penstock.node.waist.waist import Waist
 from penstock.wire.queue.frames import (
-    LENGTH_BYTES,
+    BETWEEN_BROKERS,
     NO_SEQUENCE,
     Frame,
     MessageType,
     decode,
     encode,
-    frame_bytes,
     split_ack,
+    unknown_type,
 )
 from penstock.wire.queue.properties import NULL_BODY, Properties, headers_in, key_in
 from penstock.wire.queue.request_properties import (
@@ -39,23 +43,15 @@ from penstock.wire.queue.request_properties import (
     PARTITION,
     REQUEST,
     STATUS,
+    SUBSCRIPTION,
     SUCCESS,
     TOPIC,
     RequestProperties,
     read_request_properties,
 )
 
-
-class QueueFraming:
-    """Frames whose first four bytes contain the size of the whole frame."""
-
-    prefix_bytes = 0
-
-    def size(self, buffer: bytearray, start: int, end: int, bytes_max: int) -> int:
-        return UNKNOWN if end - start < LENGTH_BYTES else frame_bytes(buffer, start, bytes_max)
-
-
-_FRAMING = QueueFraming()
+if TYPE_CHECKING:
+    from penstock.doors.queue.relays import ClientRelays
 
 
 class QueueDoor:
@@ -70,6 +66,8 @@ class QueueDoor:
         self.timings = {kind: self.meter.call(kind.name) for kind in KNOWN}
         self.publisher = waist.publisher()
         self.calls = Calls(waist)
+        self.peer_verbs = waist.peers
+        self.relaying = Relaying(waist.peers)
 
     def open(self, connection: Connection) -> QueueConversation:
         return QueueConversation(self._waist, self, connection, next(self._numbers))
@@ -77,6 +75,7 @@ class QueueDoor:
     def release_waiting(self) -> None:
         """The doors are closing: end all members, so that their held messages do not count as delivered."""
         self._waist.subscriptions.release_members()
+        self.relaying.release()
 
 
 class QueueConversation:
@@ -90,10 +89,12 @@ class QueueConversation:
         self._connection = connection
         self._number = number
         self.membership = Membership(connection, waist.subscriptions.heartbeat_ms)
+        self._relays: ClientRelays | None = None
+        self._handshake: PeerHandshake | None = None
 
     @property
     def framing(self) -> Framing:
-        return _FRAMING
+        return QUEUE_FRAMING
 
     @property
     def session(self) -> Session:
@@ -102,6 +103,18 @@ class QueueConversation:
     @property
     def member_id(self) -> str:
         return f"{self._connection.session.client_id or 'member'}-{self._number}"
+
+    @property
+    def peer_id(self) -> int | None:
+        """The broker that relays the client; None for a client of this broker."""
+        return None if self._handshake is None else self._handshake.peer_id
+
+    @property
+    def relays(self) -> ClientRelays:
+        """The client's connections to other brokers."""
+        if self._relays is None:
+            self._relays = self._door.relaying.start(self._connection, self.membership)
+        return self._relays
 
     def closing_reply(self, error: BrokerError) -> Sequence[Piece]:
         return [self._ack_frame(error_properties(error))]
@@ -112,6 +125,8 @@ class QueueConversation:
         in_line = self._connection.turns.has_exclusive
         if ack is not None and not in_line and (cached := self.membership.ack_cache.get(ack[1])) is not None:
             self._accept(cached, ack[0])
+            if self._relays is not None:
+                self._relays.hold_if_full()
             return
         request = decode(frame, is_bounded=True)
         door = self._door
@@ -120,6 +135,9 @@ class QueueConversation:
             fields = read_request_properties(request)
         except BrokerError as error:
             self._connection.answer([self._ack_frame((*error_properties(error), *_echo(request.properties)))])
+            return
+        if request.type in BETWEEN_BROKERS:
+            self._serve_broker(request, fields)
             return
         client = fields.values.get(CLIENT)
         session = self._connection.session
@@ -136,6 +154,28 @@ class QueueConversation:
         else:
             self._connection.turns.in_turn(lambda slot: self._door.calls.make(self, fields, slot))
 
+    # -- other brokers
+
+    def _serve_broker(self, request: Frame, fields: RequestProperties) -> None:
+        """A broker proves itself, or reports that the client it relays is gone."""
+        if request.type is MessageType.LOST:
+            if self.peer_id is None:
+                raise unknown_type(int(request.type))
+            self.membership.counts_loss = True
+            return
+        if self._handshake is None:
+            self._handshake = PeerHandshake(self._door.peer_verbs)
+        outcome = self._handshake.receive(self._connection.session, request, fields)
+        body = b""
+        if isinstance(outcome, bytes):
+            body = outcome
+        else:
+            self._connection.session = outcome
+            self.membership.counts_loss = False
+            self._door.relaying.serve(self._connection, self._handshake)
+        properties = ((STATUS, SUCCESS), *_echo(request.properties))
+        self._connection.answer([self._ack_frame(properties, body=body)])
+
     # -- replies
 
     def _beat(self, request: Frame) -> Frame:
@@ -151,12 +191,21 @@ class QueueConversation:
         outcome: Properties | BrokerError,
         sequence: int = NO_SEQUENCE,
         body: bytes = b"",
+        code: str | None = None,
     ) -> None:
-        """Fill a reply slot with a success and its properties, or with an error."""
+        """Fill a reply slot with a success and its properties, or with an error; `code` replaces the code of that."""
         properties = (
-            error_properties(outcome) if isinstance(outcome, BrokerError) else ((STATUS, SUCCESS), *outcome)
+            error_properties(outcome, code)
+            if isinstance(outcome, BrokerError)
+            else ((STATUS, SUCCESS), *outcome)
         )
         slot.answer([self._ack_frame((*properties, *_echo(tuple(fields.values.items()))), sequence, body)])
+
+    def answer_frame(self, slot: ReplySlot, fields: RequestProperties, frame: Frame) -> None:
+        """Fill a reply slot with the response of another broker."""
+        others = tuple(one for one in frame.properties if one[0] != REQUEST)
+        properties = (*others, *_echo(tuple(fields.values.items())))
+        slot.answer([encode(frame._replace(properties=properties))])
 
     # -- requests
 
@@ -186,15 +235,36 @@ class QueueConversation:
     def _acknowledge(self, request: Frame, fields: RequestProperties, ack: tuple[int, bytes] | None) -> None:
         """Not answered, unless it is rejected or requests a confirmation, which is sent once it is durable."""
         try:
-            seat = self.membership.acknowledge(fields, request.sequence)
+            seat = self.membership.seat_for(fields)
+            if not isinstance(seat, Seat) and REQUEST in fields.values:
+                self._acknowledge_elsewhere(request, fields)
+                return
+            self.membership.acknowledge(fields, request.sequence)
         except BrokerError as error:
             self._refuse(error, fields, request.sequence)
             return
         if ack is not None:
             self.membership.cache_ack(ack[1], fields)
-        if REQUEST in fields.values:
+        if self._relays is not None:
+            self._relays.hold_if_full()
+        if isinstance(seat, Seat) and REQUEST in fields.values:
             slot = self._connection.reserve()
             seat.when_settled(lambda error: self.answer(slot, fields, () if error is None else error))
+
+    def _acknowledge_elsewhere(self, request: Frame, fields: RequestProperties) -> None:
+        """One that requests a confirmation, for a subscription of another broker."""
+        upstream = self.relays.upstream_of(fields.text(SUBSCRIPTION))
+        assert upstream is not None, "it has a seat there"
+        slot = self._connection.reserve()
+
+        def responded(outcome: Frame | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                self.answer(slot, fields, outcome)
+            else:
+                self.answer_frame(slot, fields, outcome)
+
+        upstream.ask(request, responded)
+        self.relays.hold_if_full()
 
     def _acknowledge_in_line(self, request: Frame, fields: RequestProperties, slot: ReplySlot) -> None:
         """An acknowledgement that waits for an exclusive call such as UNSUBSCRIBE; its reply slot stays empty."""

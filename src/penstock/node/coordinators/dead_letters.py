@@ -12,17 +12,14 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.core.errors import BrokerError
+from penstock.core.errors import BrokerError, Refused
 from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition
 from penstock.core.machines.subscriptions.events import Feed
 from penstock.core.machines.subscriptions.subscription import DeadLetter
 from penstock.core.model import Header, NewRecord, Record
-from penstock.core.records.build import build_batch
 from penstock.node.coordinators.live_subscription import LiveSubscription
+from penstock.node.coordinators.own_log import IsWanted, OwnLog
 from penstock.node.coordinators.subscription_feed import REDRIVEN_FOR, SubscriptionFeed
-from penstock.node.replicas.committed_records import every_committed
-from penstock.node.replicas.partition import Partition
-from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.dead_letters")
@@ -31,12 +28,11 @@ TOPIC_CONFIG: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"
 """Dead letters are retained until someone has inspected them."""
 
 PREFIX = "penstock.dead."
-READ_BYTES = 1 << 20
 AT_ONCE = 200
 """Letters written per flush."""
 RETRY_S, RETRY_S_MAX = 0.2, 5.0
 
-OpenDeadLetterTopic = Callable[[str, Mapping[str, str]], Awaitable[Partition]]
+OpenDeadLetterTopic = Callable[[str, Mapping[str, str]], Awaitable[OwnLog]]
 """Returns the partition of a dead letter topic; creates the topic if it is missing."""
 
 
@@ -57,8 +53,7 @@ class _Letter(NamedTuple):
 class DeadLetters:
     """The dead letters of one subscription that are not written yet."""
 
-    def __init__(self, runtime: Runtime, tasks: Tasks, open_topic: OpenDeadLetterTopic) -> None:
-        self._runtime = runtime
+    def __init__(self, tasks: Tasks, open_topic: OpenDeadLetterTopic) -> None:
         self._tasks = tasks
         self._open_topic = open_topic
         self._waiting: dict[Origin, _Letter] = {}
@@ -102,18 +97,29 @@ class DeadLetters:
         """
         some = dict(list(self._waiting.items())[:AT_ONCE])
         await live.shard.persisted(live.shard.end_offset)
-        partition = await self._open_topic(live.definition.dead_letter_topic, TOPIC_CONFIG)
+        log = await self._open_topic(live.definition.dead_letter_topic, TOPIC_CONFIG)
         if live.is_closed:
             return
         if any(letter.was_found for letter in some.values()):
-            self._written |= {origin async for _, origin, _ in _letters(partition, 0) if origin in some}
+            self._written |= {origin async for _, origin, _ in _letters(log, 0) if origin in some}
             for origin, letter in some.items():
                 self._waiting[origin] = letter._replace(was_found=False)
+        refused: dict[Origin, BrokerError] = {}
         for origin, letter in some.items():
-            if origin not in self._written:
-                self._write(live, partition, origin, letter, await letter.feed.read_again(origin.offset))
-        await partition.sync_to(partition.end_offset)
-        self._persist_done(live, some)
+            if origin in self._written:
+                continue
+            record = await letter.feed.read_again(origin.offset)
+            try:
+                await self._write(live, log, origin, letter, record)
+            except (
+                Refused
+            ) as error:  # the others can be written all the same, and are tried first the next time
+                refused[origin] = error
+                self._waiting[origin] = self._waiting.pop(origin)
+        await log.flush()
+        self._persist_done(live, {one: letter for one, letter in some.items() if one not in refused})
+        if refused:
+            raise next(iter(refused.values()))
 
     def _persist_done(self, live: LiveSubscription, some: Mapping[Origin, _Letter]) -> None:
         """Persist that the letters are done, unless the subscription was closed: another may have taken its name."""
@@ -128,10 +134,10 @@ class DeadLetters:
                 self._written.discard(origin)
                 feed.complaints.pop(offset, None)
 
-    def _write(
+    async def _write(
         self,
         live: LiveSubscription,
-        partition: Partition,
+        log: OwnLog,
         origin: Origin,
         letter: _Letter,
         record: Record | None,
@@ -151,8 +157,7 @@ class DeadLetters:
             )
             return
         headers = (*_own_headers(record), *_cause_headers(definition, origin, letter))
-        batch = build_batch([NewRecord(record.key, record.value, headers)], self._runtime.clock.now_ms())
-        partition.append_own(batch)
+        await log.append(NewRecord(record.key, record.value, headers), lambda: not live.is_closed)
         self._written.add(origin)
 
 
@@ -197,40 +202,51 @@ def origin_of(record: Record) -> Origin | None:
         return None
 
 
-async def _letters(partition: Partition, offset: int) -> AsyncIterator[tuple[Record, Origin, int]]:
+async def _letters(log: OwnLog, offset: int) -> AsyncIterator[tuple[Record, Origin, int]]:
     """Every letter from an offset on, with its origin and the next offset."""
-    async for record in every_committed(partition, offset, READ_BYTES):
+    async for record in log.records(offset):
         origin = origin_of(record)
         if origin is not None:
             yield record, origin, record.offset + 1
 
 
 async def redrive(
-    live: LiveSubscription, letters: Partition, runtime: Runtime, count_max: int | None = None
+    live: LiveSubscription,
+    letters: OwnLog,
+    open_log: Callable[[int], OwnLog],
+    is_wanted: IsWanted,
+    count_max: int | None = None,
 ) -> int:
     """Write dead letters of a subscription back to their topic, for this subscription only; returns how many.
 
-    They are durable in the topic before the progress is persisted: after a crash some may be redriven twice.
+    They are durable in the topic before the progress is persisted: after a crash some may be redriven twice. So they
+    may if a partition cannot be written to in time: the error is raised, and the progress until then is persisted.
     """
     definition = live.definition
-    partitions = {feed.machine.feed: feed.partition for feed in live.feeds}
-    is_known = definition.redriven_offset <= letters.high_watermark
+    logs = {feed.machine.feed: open_log(feed.partition.index) for feed in live.feeds}
+    is_known = definition.redriven_offset <= await letters.high_watermark()
     first_offset = definition.redriven_offset if is_known else 0
     count, upto_offset = 0, first_offset
     mark = Header(REDRIVEN_FOR, definition.name.encode())
+    failure: BrokerError | None = None
     async for record, origin, next_offset in _letters(letters, first_offset):
         if count == count_max:
             break
+        log = logs.get(origin.feed)
+        if log is not None:
+            try:
+                again = NewRecord(record.key, record.value, (*_own_headers(record), mark))
+                await log.append(again, is_wanted)
+            except BrokerError as error:
+                failure = error
+                break
+            count += 1
         upto_offset = next_offset
-        partition = partitions.get(origin.feed)
-        if partition is None:
-            continue
-        again = NewRecord(record.key, record.value, (*_own_headers(record), mark))
-        partition.append_own(build_batch([again], runtime.clock.now_ms()))
-        count += 1
-    for partition in partitions.values():
-        await partition.sync_to(partition.end_offset)
+    for log in logs.values():
+        await log.flush()
     if upto_offset != definition.redriven_offset and not live.is_closed:
         live.shard.persist(live.shard.book.decide_redriven(definition.name, upto_offset))
         await live.shard.persisted(live.shard.end_offset)
+    if failure is not None:
+        raise failure
     return count

@@ -18,10 +18,9 @@ from penstock.core.machines.subscriptions.definitions import SubscriptionDefinit
 from penstock.core.machines.subscriptions.events import Freed
 from penstock.core.machines.subscriptions.subscription import DeadLetter, Delivery, Outcome
 from penstock.core.model import Record
-from penstock.node.coordinators.subscription_feed import SubscriptionFeed
+from penstock.node.coordinators.subscription_feed import FeedSource, SubscriptionFeed
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
 from penstock.node.replicas.offset_waits import Settled
-from penstock.node.replicas.partition import Partition
 
 logger = logging.getLogger("penstock.subscriptions")
 
@@ -55,6 +54,10 @@ Buried = Callable[[SubscriptionFeed, Sequence[DeadLetter]], None]
 """Takes messages that go to the dead letter topic."""
 
 
+FindSource = Callable[[int], FeedSource]
+"""Returns the source of a partition of the topic, wherever it is led now."""
+
+
 class LiveSubscription:
     """Created for each subscription when its shard leads, and when a subscription is created."""
 
@@ -62,12 +65,13 @@ class LiveSubscription:
         self,
         definition: SubscriptionDefinition,
         shard: SubscriptionShard,
-        partitions: Sequence[Partition],
+        find_source: FindSource,
         bury: Buried,
     ) -> None:
         self.name = definition.name
         self.shard = shard
         self.feeds: list[SubscriptionFeed] = []
+        self._find_source = find_source
         self._bury = bury
         self._loop = asyncio.get_running_loop()
         self._recipients: dict[str, Recipient] = {}
@@ -80,20 +84,30 @@ class LiveSubscription:
         self._is_due = False
         self._first = 0
         self._timer: tuple[int, asyncio.TimerHandle] | None = None
-        self.extend(partitions)
+        self.extend()
 
     @property
     def definition(self) -> SubscriptionDefinition:
         return self.shard.book.get(self.name)
 
-    def extend(self, partitions: Sequence[Partition]) -> None:
+    def extend(self) -> None:
         """Add feeds for partitions that have none yet."""
         machines = self.shard.book.machines(self.name)
         for machine in machines[len(self.feeds) :]:
-            feed = SubscriptionFeed(machine, partitions[machine.feed.partition], self._turn_soon)
+            feed = SubscriptionFeed(machine, self._find_source(machine.feed.partition), self._turn_soon)
             self.feeds.append(feed)
             if self._recipients:
                 feed.partition.add_listener(self._turn_soon)
+
+    def follow_leader(self, index: int) -> None:
+        """The leader of a partition has changed: read it from there."""
+        if index < len(self.feeds):
+            feed = self.feeds[index]
+            feed.partition.remove_listener(self._turn_soon)
+            feed.use(self._find_source(index))
+            if self._recipients:
+                feed.partition.add_listener(self._turn_soon)
+                self._turn_soon()
 
     def recover(self) -> None:
         """Resume writing messages that were on their way to the dead letter topic."""

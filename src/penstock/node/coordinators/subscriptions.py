@@ -1,8 +1,8 @@
 """The subscription coordinator of a node: creates, finds, activates and deletes subscriptions. Speaks no protocol.
 
 Subscriptions live on the partitions of the internal topic `__subscriptions`, by a hash of their names; the topic is
-created with the first one. On start the partitions are replayed, and every subscription is active again before members
-can join it.
+created with the first one. When this node begins to lead such a partition it replays it, and every subscription is
+active again before members can join it. The partitions of the subscribed topics may be led by other brokers.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.errors import (
     BrokerError,
+    CoordinatorUnavailable,
     InvalidRequest,
     InvalidTopic,
+    LeaderNotAvailable,
     NotCoordinator,
+    NotLeader,
     OffsetOutOfRange,
     UnknownGroup,
     UnknownTopic,
@@ -25,16 +29,21 @@ from penstock.core.limits import SUBSCRIPTION_NAME_CHARS_MAX
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition, dead_letter_topic
-from penstock.core.model import check_topic_name
+from penstock.core.model import TopicPartition, check_topic_name
 from penstock.node.coordinators.dead_letters import DeadLetters, redrive
 from penstock.node.coordinators.live_subscription import LiveSubscription
+from penstock.node.coordinators.own_log import LocalLog, OwnLog
 from penstock.node.coordinators.shard import Stage
 from penstock.node.coordinators.shard_host import ShardHost
+from penstock.node.coordinators.subscription_feed import FeedSource, local_source
 from penstock.node.coordinators.subscription_settings import SubscriptionSettings
 from penstock.node.coordinators.subscription_shard import SubscriptionShard
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
+
+if TYPE_CHECKING:
+    from penstock.node.coordinators.remote_sources import RemoteSources
 
 logger = logging.getLogger("penstock.subscriptions")
 
@@ -50,6 +59,11 @@ TOPIC_CONFIG: Mapping[str, str] = {
 STOPPING = "the broker is stopping"
 EARLIEST, LATEST = -2, -1
 """Special start offsets: the first available message, or only new messages."""
+REMOTE_LETTERS_CONFIG: Mapping[str, str] = {"penstock.durability": "fsync"}
+"""Another broker cannot be asked to sync, so the topic must promise it: a letter is durable before its message is
+settled."""
+REDRIVE_S_MAX = 20.0
+"""How long a redrive tries to write to a partition whose leader does not answer."""
 
 OpenTopic = Callable[[str, int, Mapping[str, str], bool], Awaitable[None]]
 """Creates a topic if it is missing; the flag makes it internal."""
@@ -87,12 +101,15 @@ class Subscriptions:
         open_topic: OpenTopic,
         catalog: Catalog,
         find_partition: Callable[[str, int], Partition],
+        remote: RemoteSources | None = None,
     ) -> None:
+        """`remote`: partitions of other brokers, in a cluster."""
         self._settings = settings
         self._runtime = runtime
         self._open_topic = open_topic
         self._catalog = catalog
         self._find_partition = find_partition
+        self._remote = remote
         self.host: ShardHost[SubscriptionShard] = ShardHost(
             lambda: open_topic(TOPIC, TOPIC_PARTITIONS, TOPIC_CONFIG, True),
             lambda partition: SubscriptionShard(partition, runtime, self._revive, self._close_all),
@@ -123,22 +140,36 @@ class Subscriptions:
     def _start(
         self, shard: SubscriptionShard, definition: SubscriptionDefinition, *, is_recovering: bool
     ) -> None:
-        letters = DeadLetters(self._runtime, self._tasks, self._open_dead_letters)
-        partitions = self._partitions_of(self._catalog.topic(definition.topic))
+        letters = DeadLetters(self._tasks, self._open_dead_letters)
+        find_source = partial(self._source, self._catalog.topic(definition.topic))
         live = LiveSubscription(
-            definition, shard, partitions, lambda feed, found: letters.take(live, feed, found)
+            definition, shard, find_source, lambda feed, found: letters.take(live, feed, found)
         )
         self._live[definition.name] = live
         letters.is_recovering = is_recovering
         live.recover()
         letters.is_recovering = False
 
-    def _partitions_of(self, topic: Topic) -> list[Partition]:
-        return [self._find_partition(topic.name, index) for index in range(topic.partition_count)]
+    def _source(self, topic: Topic, index: int) -> FeedSource:
+        """The records of a partition, from wherever it is led now."""
+        try:
+            return local_source(self._find_partition(topic.name, index))
+        except (NotLeader, LeaderNotAvailable):
+            if self._remote is None:
+                raise
+            return self._remote.source(topic, index)
 
-    async def _open_dead_letters(self, name: str, overrides: Mapping[str, str]) -> Partition:
+    def _log(self, topic: Topic, index: int) -> OwnLog:
+        """A partition to write to, wherever it is led."""
+        if self._remote is None:
+            return LocalLog(self._runtime, self._find_partition(topic.name, index))
+        return self._remote.log(topic, index)
+
+    async def _open_dead_letters(self, name: str, overrides: Mapping[str, str]) -> OwnLog:
+        if self._remote is not None:
+            overrides = {**overrides, **REMOTE_LETTERS_CONFIG}
         await self._open_topic(name, 1, overrides, False)
-        return self._find_partition(name, 0)
+        return self._log(self._catalog.topic(name), 0)
 
     async def stop(self) -> None:
         self.release_members()
@@ -172,13 +203,38 @@ class Subscriptions:
         shard = self._shard_of(request.name)
         topic = self._subscribable(request.topic)
         known = shard.book.find(request.name)
-        starts = [] if known else [_start(one, request.start_offset) for one in self._partitions_of(topic)]
+        starts: list[int] = []
+        if not known:
+            starts = await self._starts(topic, request.start_offset)
+            shard = self._shard_of(request.name)
+            if self._subscribable(request.topic) != topic:
+                raise CoordinatorUnavailable(f"topic {topic.name!r} has just changed; try again")
         events = shard.book.decide_create(definition, starts)
         if events:
             shard.persist(events)
             self._start(shard, definition, is_recovering=False)
         await shard.persisted(shard.end_offset)
         return bool(events)
+
+    async def _starts(self, topic: Topic, offset: int) -> list[int]:
+        """The start offsets of a new subscription by partition. Other brokers are asked for those of theirs."""
+        here: dict[int, int] = {}
+        elsewhere: list[TopicPartition] = []
+        for index in range(topic.partition_count):
+            try:
+                partition = self._find_partition(topic.name, index)
+            except NotLeader:
+                elsewhere.append(TopicPartition(topic.name, index))
+            else:
+                partition.check_online()
+                bounds = partition.start_offset, partition.high_watermark
+                here[index] = _start(partition, offset, *bounds)
+        if elsewhere and self._remote is not None:
+            for place, found in (await self._remote.bounds(elsewhere)).items():
+                if isinstance(found, BrokerError):
+                    raise found
+                here[place.partition] = _start(f"{topic.name}-{place.partition}", offset, *found)
+        return [here[index] for index in range(topic.partition_count)]
 
     def _subscribable(self, name: str) -> Topic:
         topic = self._catalog.topic(name)
@@ -213,6 +269,8 @@ class Subscriptions:
 
     def forget_topics(self, names: Container[str]) -> None:
         """Delete the subscriptions of deleted topics."""
+        if self._remote is not None:
+            self._remote.forget_topics(names)
         for shard in self.host.shards:
             if shard.stage < Stage.RESUMING:
                 continue  # it checks the topics itself after the replay
@@ -226,7 +284,16 @@ class Subscriptions:
         for live in self._live.values():
             if live.definition.topic_id == topic.id and len(live.feeds) < topic.partition_count:
                 _persist_or_leave(live.shard, live.shard.book.decide_extend(live.name, topic.partition_count))
-                live.extend(self._partitions_of(topic))
+                live.extend()
+
+    def follow_role(self, partition: Partition) -> None:
+        """This node began or ceased to lead a partition: the subscriptions that read it use another source now."""
+        topic = self._catalog.find(partition.topic)
+        if topic is None or topic.id != partition.topic_id:
+            return  # `forget_topics` follows
+        for live in self._live.values():
+            if live.definition.topic_id == topic.id and not live.is_closed:
+                live.follow_leader(partition.index)
 
     # -- lookup and redrive
 
@@ -246,6 +313,11 @@ class Subscriptions:
             shard.check_ready()
         found = [definition for shard in self.host.led for definition in shard.book.definitions]
         return sorted(found, key=lambda one: one.name)
+
+    async def refresh(self, name: str) -> Sequence[int]:
+        """Ask other brokers for the ends of their partitions; returns the partitions whose end is not known."""
+        live = self.find(name)
+        return [] if self._remote is None else await self._remote.refresh(live.feeds)
 
     def progress(self, name: str) -> Sequence[PartitionProgress]:
         """Progress of a subscription by partition. Dying messages count as unsettled until they are dead letters."""
@@ -268,7 +340,15 @@ class Subscriptions:
             letters = self._catalog.find(live.definition.dead_letter_topic)
             if letters is None:
                 return 0
-            return await redrive(live, self._find_partition(letters.name, 0), self._runtime, count_max)
+            topic = self._catalog.topic(live.definition.topic)
+            deadline_s = asyncio.get_running_loop().time() + REDRIVE_S_MAX
+            return await redrive(
+                live,
+                self._log(letters, 0),
+                partial(self._log, topic),
+                lambda: asyncio.get_running_loop().time() < deadline_s,
+                count_max,
+            )
 
 
 def check_subscription_name(name: str) -> str:
@@ -296,16 +376,15 @@ def _persist_or_leave(shard: SubscriptionShard, events: Sequence[object]) -> Non
         )
 
 
-def _start(partition: Partition, offset: int) -> int:
-    """The start offset of a new subscription in a partition."""
-    partition.check_online()
+def _start(partition: object, offset: int, first_offset: int, end_offset: int) -> int:
+    """The start offset of a new subscription in a partition with these bounds."""
     if offset == LATEST:
-        return partition.high_watermark
+        return end_offset
     if offset == EARLIEST:
-        return partition.start_offset
-    if not 0 <= offset <= partition.high_watermark:
+        return first_offset
+    if not 0 <= offset <= end_offset:
         raise OffsetOutOfRange(
-            f"{partition}: start offset {offset} is outside of {partition.start_offset} to {partition.high_watermark};"
+            f"{partition}: start offset {offset} is outside of {first_offset} to {end_offset};"
             f" {EARLIEST} starts at the first message, {LATEST} at the end"
         )
-    return max(offset, partition.start_offset)
+    return max(offset, first_offset)

@@ -45,6 +45,8 @@ class TransactionShard(Shard[Transactions]):
         self._later: list[Event] = []
         """Events that are applied and appended with the next batch: no caller waits for them, and a replay would
         decide them again."""
+        self._retry = asyncio.Event()
+        """Set for a moment, to end the pauses between attempts."""
 
     # -- leadership
 
@@ -120,11 +122,24 @@ class TransactionShard(Shard[Transactions]):
                     extra={"transactional_id": transactional_id},
                 )
                 _mark_done(attempt)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_S_MAX)
+                pause_s = RETRY_S if await self._is_woken(pause_s) else min(2 * pause_s, RETRY_S_MAX)
         finally:
             attempts.pop(transactional_id, None)
             _mark_done(attempt)
+
+    async def _is_woken(self, pause_s: float) -> bool:
+        """Wait for a pause; True if it is ended by `retry_markers`."""
+        try:
+            async with asyncio.timeout(pause_s):
+                return await self._retry.wait()
+        except TimeoutError:
+            return False
+
+    def retry_markers(self) -> None:
+        """A broker that could not be reached may be back: until its markers are written, the transaction holds up
+        readers, and its producer cannot begin another one."""
+        self._retry.set()
+        self._retry.clear()
 
     async def _try(self, transactional_id: str) -> BrokerError | None:
         """One attempt; returns the error, if any."""

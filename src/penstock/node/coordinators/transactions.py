@@ -87,6 +87,11 @@ class TransactionCoordinator:
         """Wait until every running replay has ended."""
         await self.host.loaded()
 
+    def retry_markers(self) -> None:
+        """Partitions have other leaders: write markers that failed so far without waiting any longer."""
+        for shard in self.host.shards:
+            shard.retry_markers()
+
     async def stop(self) -> None:
         for shard in self.host.shards:
             await shard.stop("the broker is stopping")

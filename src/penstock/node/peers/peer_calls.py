@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from penstock.core.errors import BrokerError, NotLeader, TimedOut
 from penstock.core.model import Acks, Isolation, PartitionId, TopicPartition
 from penstock.core.records.control import Marker
+from penstock.core.records.visibility import AbortedProducer
 from penstock.node.peers.links import PeerLinks
 from penstock.wire.kafka import Buffer, ErrorCode, KafkaMessage, error_from_code, error_name, messages
 
@@ -39,8 +40,16 @@ class RemoteBatches(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     start_offset: int
-    aborted: Sequence[tuple[int, int]]
-    """Producer id and first offset of each aborted transaction, for READ_COMMITTED."""
+    aborted: Sequence[AbortedProducer]
+    """The aborted transactions among them, for READ_COMMITTED."""
+
+
+class WantedBatches(NamedTuple):
+    """A partition to fetch from, and the first offset."""
+
+    partition: PartitionId
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
 
 
 class RemoteOffset(NamedTuple):
@@ -128,13 +137,47 @@ async def fetch(
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> RemoteBatches:
     """Read batches from an offset on; waits up to `wait_ms` if there are none. At least one batch, if there is any."""
-    request = messages.FetchRequest
-    wanted = request.FetchPartition(
-        partition=partition.partition,
-        fetch_offset=offset,
-        partition_max_bytes=bytes_max,
-        current_leader_epoch=leader_epoch,
+    found = await fetch_each(
+        links,
+        broker_id,
+        [WantedBatches(partition, offset, leader_epoch)],
+        partition_bytes_max=bytes_max,
+        bytes_max=bytes_max,
+        wait_ms=wait_ms,
+        timeout_ms=timeout_ms,
+        isolation=isolation,
     )
+    (outcome,) = found
+    if isinstance(outcome, BrokerError):
+        raise outcome
+    return outcome
+
+
+async def fetch_each(
+    links: PeerLinks,
+    broker_id: int,
+    wanted: Sequence[WantedBatches],
+    *,
+    partition_bytes_max: int,
+    bytes_max: int,
+    wait_ms: int,
+    timeout_ms: int,
+    isolation: Isolation,
+) -> list[RemoteBatches | BrokerError]:
+    """The same for several partitions of one broker: returns as soon as one of them has records or an error, with one
+    outcome for each, in their order. A partition may be listed several times, at different offsets."""
+    request = messages.FetchRequest
+    topics: dict[bytes, list[messages.FetchRequest.FetchPartition]] = {}
+    places: dict[bytes, list[int]] = {}
+    for place, ((topic_id, index), offset, leader_epoch) in enumerate(wanted):
+        places.setdefault(topic_id, []).append(place)
+        one = request.FetchPartition(
+            partition=index,
+            fetch_offset=offset,
+            partition_max_bytes=partition_bytes_max,
+            current_leader_epoch=leader_epoch,
+        )
+        topics.setdefault(topic_id, []).append(one)
     response = await links.call(
         broker_id,
         request(
@@ -142,59 +185,35 @@ async def fetch(
             min_bytes=1,
             max_bytes=bytes_max,
             isolation_level=int(isolation),
-            topics=[request.FetchTopic(topic_id=partition.topic_id, partitions=[wanted])],
+            topics=[request.FetchTopic(topic_id=one, partitions=some) for one, some in topics.items()],
         ),
         timeout_ms=wait_ms + timeout_ms,
     )
     if response.error_code:
         raise peer_error(broker_id, response.error_code)
-    one = _only(broker_id, response, _only(broker_id, response, response.responses).partitions)
+    answers = [(topic.topic_id, one) for topic in response.responses for one in topic.partitions]
+    order = [place for some in places.values() for place in some]
+    if [(bytes(topic_id), one.partition_index) for topic_id, one in answers] != [
+        wanted[place].partition for place in order
+    ]:
+        raise unasked(broker_id, response)
+    found = {place: _batches(broker_id, one) for place, (_, one) in zip(order, answers, strict=True)}
+    return [found[place] for place in range(len(wanted))]
+
+
+def _batches(broker_id: int, one: messages.FetchResponse.PartitionData) -> RemoteBatches | BrokerError:
     if one.error_code:
-        raise peer_error(broker_id, one.error_code, leader=one.current_leader)
-    return fetched_batches(one)
-
-
-def fetched_batches(one: messages.FetchResponse.PartitionData) -> RemoteBatches:
-    """What a broker returned for one partition."""
-    aborted = [(gone.producer_id, gone.first_offset) for gone in one.aborted_transactions or ()]
+        return peer_error(broker_id, one.error_code, leader=one.current_leader)
+    aborted = [
+        AbortedProducer(gone.producer_id, gone.first_offset) for gone in one.aborted_transactions or ()
+    ]
     return RemoteBatches(
-        memoryview(_buffer(one.records)),
+        memoryview(sliced(one.records)),
         one.high_watermark,
         one.last_stable_offset,
         one.log_start_offset,
         aborted,
     )
-
-
-async def look_up_offset(
-    links: PeerLinks,
-    broker_id: int,
-    place: TopicPartition,
-    timestamp_ms: int,
-    *,
-    timeout_ms: int,
-    isolation: Isolation = Isolation.READ_UNCOMMITTED,
-    leader_epoch: int = NO_LEADER_EPOCH,
-) -> RemoteOffset:
-    """The offset for a timestamp; negative ones are Kafka's special values (-1 latest, -2 earliest)."""
-    request = messages.ListOffsetsRequest
-    wanted = request.ListOffsetsPartition(
-        partition_index=place.partition, timestamp=timestamp_ms, current_leader_epoch=leader_epoch
-    )
-    response = await links.call(
-        broker_id,
-        request(
-            replica_id=NO_REPLICA,
-            isolation_level=int(isolation),
-            topics=[request.ListOffsetsTopic(name=place.topic, partitions=[wanted])],
-            timeout_ms=timeout_ms,
-        ),
-        timeout_ms=timeout_ms,
-    )
-    one = _only(broker_id, response, _only(broker_id, response, response.topics).partitions)
-    if one.error_code:
-        raise peer_error(broker_id, one.error_code)
-    return RemoteOffset(one.offset, one.timestamp, one.leader_epoch)
 
 
 # -- transactions
@@ -338,7 +357,7 @@ def unasked(broker_id: int, response: KafkaMessage) -> TimedOut:
     )
 
 
-def _buffer(records: object) -> Buffer:
-    """Decoded records are slices of the frame."""
-    assert records is None or isinstance(records, bytes | bytearray | memoryview)
-    return records or b""
+def sliced(data: object) -> Buffer:
+    """Decoded bytes, which are slices of the frame."""
+    assert data is None or isinstance(data, bytes | bytearray | memoryview)
+    return data or b""

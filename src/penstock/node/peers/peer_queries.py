@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
-from penstock.core.model import Isolation, PartitionId, TopicPartition
+from penstock.core.model import Isolation, TopicPartition
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.peer_calls import (
     NO_REPLICA,
-    RemoteBatches,
     RemoteOffset,
     by_topic,
-    fetched_batches,
     peer_error,
     unasked,
 )
@@ -115,51 +113,4 @@ async def list_groups(links: PeerLinks, broker_id: int, *, timeout_ms: int) -> l
     return [
         RemoteGroup(one.group_id, one.group_type, one.protocol_type, one.group_state)
         for one in response.groups
-    ]
-
-
-async def fetch_many(
-    links: PeerLinks,
-    broker_id: int,
-    wanted: Sequence[tuple[PartitionId, int]],
-    *,
-    bytes_max: int,
-    partition_bytes_max: int,
-    wait_ms: int,
-    timeout_ms: int,
-    isolation: Isolation,
-) -> list[RemoteBatches | BrokerError]:
-    """Batches from an offset on for each partition, in order; waits up to `wait_ms` until there are some in any."""
-    request = messages.FetchRequest
-    topics: list[messages.FetchRequest.FetchTopic] = []
-    for partition, offset in wanted:
-        if not topics or topics[-1].topic_id != partition.topic_id:
-            topics.append(request.FetchTopic(topic_id=partition.topic_id, partitions=[]))
-        topics[-1].partitions.append(
-            request.FetchPartition(
-                partition=partition.partition, fetch_offset=offset, partition_max_bytes=partition_bytes_max
-            )
-        )
-    response = await links.call(
-        broker_id,
-        request(
-            max_wait_ms=wait_ms,
-            min_bytes=1,
-            max_bytes=bytes_max,
-            isolation_level=int(isolation),
-            topics=topics,
-        ),
-        timeout_ms=wait_ms + timeout_ms,
-    )
-    if response.error_code:
-        raise peer_error(broker_id, response.error_code)
-    rows = [(PartitionId(topic.topic_id, one.partition_index), one) for topic in response.responses
-            for one in topic.partitions]  # fmt: skip
-    if [partition for partition, _ in rows] != [partition for partition, _ in wanted]:
-        raise unasked(broker_id, response)
-    return [
-        peer_error(broker_id, one.error_code, leader=one.current_leader)
-        if one.error_code
-        else fetched_batches(one)
-        for _, one in rows
     ]

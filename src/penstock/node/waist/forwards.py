@@ -29,9 +29,9 @@ from penstock.core.model import NewRecord, PartitionId
 from penstock.core.records.build import build_batch
 from penstock.node.broker import Broker
 from penstock.node.peers.peer_calls import RemoteAppend, send_batch
+from penstock.node.remote.leaders import UNCHANGED, Leaders
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.slices import Sliced
-from penstock.node.waist.leaders import UNCHANGED, Leaders
 from penstock.node.waist.produce import Hold
 from penstock.node.waist.record_batches import (
     Settled,

@@ -176,9 +176,12 @@ def _member_outlines(group: GroupMachine, catalog: Catalog) -> Iterator[MemberOu
             yield MemberOutline(one, member.client_id, member.client_host, assigned)
     elif isinstance(group, Group):
         for classic in list(group.members.values()):
-            yield MemberOutline(
-                classic.id, classic.client_id, classic.client_host, _decoded(classic.assignment)
-            )
+            yield classic_outline(classic.id, classic.client_id, classic.client_host, classic.assignment)
+
+
+def classic_outline(member_id: str, client_id: str, client_host: str, assignment: bytes) -> MemberOutline:
+    """A member of a classic group."""
+    return MemberOutline(member_id, client_id, client_host, _decoded(assignment))
 
 
 def _decoded(raw: bytes) -> Mapping[str, frozenset[int]]:

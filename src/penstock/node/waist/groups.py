@@ -5,7 +5,7 @@ A verb with a callback calls it exactly once, with the answer or a BrokerError, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.access import CLUSTER, Operation, group_resource, topic_resource
@@ -25,16 +25,17 @@ from penstock.core.machines.consumer_group.events import LEAVE_EPOCH as LEAVE_EP
 from penstock.core.machines.consumer_group.group import ConsumerGroup
 from penstock.core.machines.consumer_group.group import HeartbeatAnswer as HeartbeatAnswer
 from penstock.core.machines.consumer_group.group import MemberHeartbeat as MemberHeartbeat
+from penstock.core.machines.offsets.offsets import Committed
 from penstock.core.model import TopicPartition
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_coordinator import GroupCoordinator
 from penstock.node.coordinators.groups import ListedGroup as ListedGroup
 from penstock.node.lag import Lag as Lag
-from penstock.node.lag import lag_of, topics_of
+from penstock.node.lag import committed_here, lag_behind
+from penstock.node.replicas.edges import Bounds
 from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.authorization import Authorization
-from penstock.node.waist.edges import Bounds
 from penstock.node.waist.group_descriptions import (
     AssignedTopic,
     ClassicGroupDescription,
@@ -251,7 +252,14 @@ class GroupVerbs:
     async def lag(self, session: Session, group_id: str) -> Iterator[Lag]:
         """The lag of a group by partition, wherever that is led."""
         group = await self._settled(session, group_id)
-        found = lag_of(self._broker, group.id, await self._bounds_elsewhere(group.id))
+        return await self.lag_behind(session, committed_here(self._broker, group.id))
+
+    async def lag_behind(
+        self, session: Session, committed: Mapping[TopicPartition, Committed]
+    ) -> Iterator[Lag]:
+        """The same for committed offsets that the coordinator has told, wherever it is; without the topics that the
+        caller may not describe."""
+        found = lag_behind(self._broker, committed, await self._bounds_elsewhere(committed))
         if self._authorization.authorizer is None:
             return found
         return (
@@ -260,12 +268,14 @@ class GroupVerbs:
             if self._authorization.allows(session, Operation.DESCRIBE, topic_resource(one.place.topic))
         )
 
-    async def _bounds_elsewhere(self, group_id: str) -> Mapping[TopicPartition, Bounds | BrokerError]:
-        """Of the partitions on other brokers in whose topics the group has committed offsets."""
+    async def _bounds_elsewhere(
+        self, committed: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Bounds | BrokerError]:
+        """Of the partitions on other brokers in the topics of these partitions."""
         if self._elsewhere is None:
             return {}
         places: list[TopicPartition] = []
-        for name in topics_of(self._broker, group_id):
+        for name in dict.fromkeys(place.topic for place in committed):
             topic = self._catalog.find(name)
             count = 0 if topic is None else topic.partition_count
             places += self._elsewhere.among(TopicPartition(name, index) for index in range(count))

@@ -13,11 +13,11 @@ from penstock.core.errors import BrokerError
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Isolation, TopicPartition, TopicRef
 from penstock.core.session import Session
 from penstock.node.replicas.committed_records import end_of
+from penstock.node.replicas.edges import Bounds as Bounds
+from penstock.node.replicas.edges import Edge as Edge
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.times import TimedOffset as TimedOffset
 from penstock.node.waist.authorization import Authorization
-from penstock.node.waist.edges import Bounds as Bounds
-from penstock.node.waist.edges import Edge as Edge
 from penstock.node.waist.routes import Routes
 
 if TYPE_CHECKING:

@@ -16,16 +16,16 @@ from penstock.core.limits import READ_AHEAD_PARTITIONS_MAX
 from penstock.core.model import Isolation, TopicPartition
 from penstock.core.session import Session
 from penstock.node.replicas.committed_records import end_of
+from penstock.node.replicas.edges import Edge
 from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.sources import PartitionSource, read_waiting
+from penstock.node.replicas.sources import Run as Run
+from penstock.node.replicas.sources import Source as Source
+from penstock.node.replicas.sources import Wanted as Wanted
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.waist.authorization import Authorization
-from penstock.node.waist.edges import Edge
 from penstock.node.waist.positions import find_in
 from penstock.node.waist.routes import Routes
-from penstock.node.waist.sources import PartitionSource
-from penstock.node.waist.sources import Run as Run
-from penstock.node.waist.sources import Source as Source
-from penstock.node.waist.sources import Wanted as Wanted
 from penstock.node.waist.waits import Client, Waits
 
 if TYPE_CHECKING:
@@ -129,13 +129,7 @@ class Reader:
     async def check(self, session: Session, wanted: Wanted) -> None:
         """Raise OffsetOutOfRange unless a reader can start there."""
         source = self.source(session, wanted.topic, wanted.partition)
-        while True:
-            opened = asyncio.Event()
-            run = source.read(wanted, opened.set)
-            if run.records or not run.is_opening:
-                return
-            wanted = wanted._replace(offset=run.next_offset)
-            await opened.wait()
+        await read_waiting(source, wanted)
 
     # -- read
 

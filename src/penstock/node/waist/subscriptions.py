@@ -5,16 +5,19 @@ Permissions treat a subscription as a group. The coordinator decides which membe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.core.access import Operation, group_resource
-from penstock.core.errors import InvalidRequest
+from penstock.core.errors import CoordinatorUnavailable, InvalidRequest
+from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.machines.subscriptions.definitions import SubscriptionDefinition as SubscriptionDefinition
 from penstock.core.machines.subscriptions.subscription import Outcome as Outcome
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.coordinators.live_subscription import Delivered as Delivered
 from penstock.node.coordinators.live_subscription import LiveSubscription, Recipient
+from penstock.node.coordinators.subscriptions import TOPIC as SUBSCRIPTIONS_TOPIC
 from penstock.node.coordinators.subscriptions import PartitionProgress as PartitionProgress
 from penstock.node.coordinators.subscriptions import SubscriptionRequest as SubscriptionRequest
 from penstock.node.coordinators.subscriptions import Subscriptions
@@ -37,6 +40,8 @@ class SubscriptionDescription(NamedTuple):
     definition: SubscriptionDefinition
     progress: list[PartitionProgress]
     members: list[SeatedMember]
+    stale_partitions: Sequence[int]
+    """Partitions whose leader did not say where they end: their end may be out of date."""
 
 
 class Seat:
@@ -83,6 +88,11 @@ class Seat:
         self._authorize(session)
         self._live.leave(self._member_id, is_counted=False, settled=settled)
 
+    def release(self) -> None:
+        """The broker that relayed the member is gone: held messages are not the cause, so this delivery is not
+        counted."""
+        self._live.leave(self._member_id, is_counted=False, settled=lambda _: None)
+
     def abandon(self) -> None:
         """The member has disconnected without leaving: its held messages may be the cause, so their delivery is
         counted."""
@@ -104,6 +114,56 @@ class SubscriptionVerbs:
     def _coordinator(self, session: Session, operation: Operation, name: str) -> Subscriptions:
         self._authorization.authorize_group(session, operation, name)
         return self._routes.subscriptions(name)
+
+    # -- where
+
+    @property
+    def are_spread(self) -> bool:
+        """Whether subscriptions may be coordinated by other brokers."""
+        return self._broker.links is not None
+
+    async def locate(
+        self, session: Session, operation: Operation, name: str, *, opens: bool = False
+    ) -> int | None:
+        """The broker that coordinates a subscription; None if it is this one. `opens` creates the coordinators' topic
+        if it is missing. Raises CoordinatorUnavailable while no broker does."""
+        self._authorization.authorize_group(session, operation, name)
+        host = self._broker.subscriptions.host
+        if opens:
+            await host.open()
+        if not host.is_open:
+            return None  # the error is the same everywhere
+        return self._elsewhere(host.index_of(name), name)
+
+    def is_at(self, session: Session, name: str, broker_id: int | None) -> bool:
+        """Whether a broker (None: this one) coordinates a subscription, as far as this one knows."""
+        host = self._broker.subscriptions.host
+        try:
+            return host.is_open and self._elsewhere(host.index_of(name), name) == broker_id
+        except CoordinatorUnavailable:
+            return False
+
+    def others(self, session: Session) -> tuple[set[int], int]:
+        """The other brokers that coordinate subscriptions, and how many partitions of them nobody coordinates."""
+        found: set[int] = set()
+        missing = 0
+        for index in range(self._broker.subscriptions.host.partition_count):
+            try:
+                broker_id = self._elsewhere(index, "")
+            except CoordinatorUnavailable:
+                missing += 1
+            else:
+                found |= set() if broker_id is None else {broker_id}
+        return found, missing
+
+    def _elsewhere(self, index: int, name: str) -> int | None:
+        leader_id = self._broker.leader_of(SUBSCRIPTIONS_TOPIC, index)
+        if leader_id == NO_LEADER:
+            raise CoordinatorUnavailable(
+                f"no broker coordinates the subscription {name!r} at the moment: the broker that holds its state is"
+                " not running"
+            )
+        return None if leader_id == self._broker.identity.node_id else leader_id
 
     def release_members(self) -> None:
         """The doors are closing: end all members, so that their held messages do not count as delivered."""
@@ -143,12 +203,13 @@ class SubscriptionVerbs:
         allows = self._authorization.allows
         return [one for one in found if allows(session, Operation.DESCRIBE, group_resource(one.name))]
 
-    def describe(self, session: Session, name: str) -> SubscriptionDescription:
+    async def describe(self, session: Session, name: str) -> SubscriptionDescription:
         coordinator = self._coordinator(session, Operation.DESCRIBE, name)
+        stale = await coordinator.refresh(name)
         live = coordinator.find(name)
         members = live.shard.book.members(name)
         seated = [SeatedMember(one, window, members.holding[one]) for one, window in members.windows.items()]
-        return SubscriptionDescription(live.definition, list(coordinator.progress(name)), seated)
+        return SubscriptionDescription(live.definition, list(coordinator.progress(name)), seated, stale)
 
     async def redrive(self, session: Session, name: str, count_max: int | None) -> int:
         """Write dead letters back to their topic, for this subscription only; returns how many."""

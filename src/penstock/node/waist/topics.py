@@ -41,8 +41,8 @@ from penstock.node.waist.changes import Changes, Deadline, Step, check_named_onc
 from penstock.node.waist.routes import Routes
 
 if TYPE_CHECKING:
+    from penstock.node.remote.remote_offsets import RemoteDetail
     from penstock.node.waist.elsewhere import Elsewhere
-    from penstock.node.waist.remote_offsets import RemoteDetail
 
 NO_ID = bytes(16)
 """Placeholder for a topic id that is unknown or hidden from the caller."""

@@ -13,6 +13,7 @@ from penstock.node.waist.committed import CommittedVerbs
 from penstock.node.waist.configs import ConfigVerbs
 from penstock.node.waist.coordinators import CoordinatorVerbs
 from penstock.node.waist.fetch import FetchVerbs
+from penstock.node.waist.forwarded_groups import ForwardedGroupVerbs
 from penstock.node.waist.groups import GroupVerbs
 from penstock.node.waist.peers import PeerVerbs
 from penstock.node.waist.placement import PlacementVerbs
@@ -59,7 +60,8 @@ class Waist:
         self.coordinators = CoordinatorVerbs(broker, authorization, self.cluster)
         self.fetch = FetchVerbs(authorization, routes)
         self.groups = GroupVerbs(broker, authorization, routes, elsewhere)
-        self.peers = PeerVerbs(broker)
+        self.forwarded_groups = ForwardedGroupVerbs(broker, authorization, self.groups, self.committed)
+        self.peers = PeerVerbs(broker, authorization)
         self.placement = PlacementVerbs(broker, authorization, routes)
         self.positions = PositionVerbs(authorization, routes, elsewhere)
         self.produce = ProduceVerbs(broker, authorization, routes)
@@ -94,8 +96,8 @@ class Waist:
 
 def _reach_others(broker: Broker) -> Elsewhere | None:
     """The other brokers of the cluster; None for a single broker, which loads none of this."""
-    if broker.links is None:
+    if broker.others is None:
         return None
     from penstock.node.waist.elsewhere import Elsewhere
 
-    return Elsewhere(broker, broker.links)
+    return Elsewhere(broker, broker.others)

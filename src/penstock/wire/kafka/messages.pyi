@@ -1406,6 +1406,19 @@ class UpdateFeaturesRequest(KafkaRequest[UpdateFeaturesResponse]):
         allow_downgrade: bool = False  # v0-0
         upgrade_type: int = 1  # v1+
 
+class EnvelopeResponse(KafkaMessage):
+    """API 58, versions 0 to 0."""
+
+    response_data: Buffer | None = None
+    error_code: int = 0
+
+class EnvelopeRequest(KafkaRequest[EnvelopeResponse]):
+    """API 58, versions 0 to 0."""
+
+    request_data: Buffer = b""
+    request_principal: Buffer | None = b""
+    client_host_address: Buffer = b""
+
 class DescribeClusterResponse(KafkaMessage):
     """API 60, versions 0 to 2."""
 

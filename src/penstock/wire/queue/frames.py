@@ -34,7 +34,7 @@ assert _HEAD.size + _BODY_HEAD_BYTES == FRAME_BYTES_MIN
 
 
 class MessageType(IntEnum):
-    """Frame types. The last three are for admin tools."""
+    """Frame types. From 10 to 12 they are for admin tools, from 13 on for brokers that relay a client."""
 
     CREATE_TOPIC = 1
     PUBLISH = 2
@@ -48,7 +48,12 @@ class MessageType(IntEnum):
     LIST_SUBSCRIPTIONS = 10
     DESCRIBE_SUBSCRIPTION = 11
     REDRIVE = 12
+    LINK = 13
+    LOST = 14
 
+
+BETWEEN_BROKERS = frozenset({MessageType.LINK, MessageType.LOST})
+"""Only brokers of a cluster send these."""
 
 _TYPES = {int(one): one for one in MessageType}
 _ACK = int(MessageType.ACK)
@@ -104,8 +109,7 @@ def decode(raw: bytes | memoryview, *, is_bounded: bool = False) -> Frame:
         raise Malformed(f"total_length is {total_bytes}, the frame has {size} bytes")
     kind = _TYPES.get(number)
     if kind is None:
-        known = ", ".join(f"{one.value} {one.name}" for one in MessageType)
-        raise Malformed(f"unknown message type {number}; known types are {known}")
+        raise unknown_type(number)
     body_at = FRAME_BYTES_MIN + properties_bytes
     if body_at > size:
         raise Malformed(
@@ -119,6 +123,18 @@ def decode(raw: bytes | memoryview, *, is_bounded: bool = False) -> Frame:
         check_bounds(packed)
     properties = decode_properties(packed)
     return Frame(kind, sequence, timestamp_ms, properties, bytes(raw[body_at:]))
+
+
+def unknown_type(number: int) -> Malformed:
+    """The error for a frame of a type that clients do not send."""
+    known = ", ".join(f"{one.value} {one.name}" for one in MessageType if one not in BETWEEN_BROKERS)
+    return Malformed(f"unknown message type {number}; known types are {known}")
+
+
+def type_of(raw: bytes | memoryview) -> int:
+    """The message type of a complete frame, without decoding it."""
+    number: int = _START.unpack_from(raw, LENGTH_BYTES)[0]
+    return number
 
 
 def split_ack(raw: bytes | memoryview) -> tuple[int, bytes] | None:

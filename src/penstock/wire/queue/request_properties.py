@@ -31,6 +31,7 @@ SUBSCRIPTION, START_OFFSET, HOLD_MS, DELIVERIES_MAX = (
 WINDOW, HEARTBEAT_MS = "@window", "@heartbeat_ms"
 OUTCOME, REASON = "@outcome", "@reason"
 COUNT, DELIVERY, EXISTED = "@count", "@delivery", "@existed"
+PRINCIPAL, ADDRESS, MISSING = "@principal", "@address", "@missing"
 STATUS, CODE, ERROR, RETRIABLE = "@status", "@code", "@error", "@retriable"
 
 SUCCESS, FAILURE = "success", "error"
@@ -53,7 +54,14 @@ KNOWN: Mapping[MessageType, frozenset[str]] = {
     MessageType.DESCRIBE_SUBSCRIPTION: _ALWAYS | {SUBSCRIPTION},
     MessageType.REDRIVE: _ALWAYS | {SUBSCRIPTION, COUNT},
 }
-"""The properties that each request accepts. DATA is missing: only the broker sends it."""
+"""The properties that each request of a client accepts. DATA is missing: only the broker sends it."""
+
+_KNOWN_BETWEEN_BROKERS: Mapping[MessageType, frozenset[str]] = {
+    MessageType.LINK: _ALWAYS | {PRINCIPAL, ADDRESS},
+    MessageType.LOST: frozenset(),
+}
+
+_WITH_BODY = frozenset({MessageType.PUBLISH, MessageType.LINK})
 
 
 class RequestProperties(NamedTuple):
@@ -87,7 +95,7 @@ class RequestProperties(NamedTuple):
 
 def read_request_properties(frame: Frame) -> RequestProperties:
     """Read and validate a request's properties. Raises InvalidRequest for unknown ones."""
-    if frame.type is not MessageType.PUBLISH and frame.body:
+    if frame.type not in _WITH_BODY and frame.body:
         raise InvalidRequest(f"{frame.type.name} takes no body, got {len(frame.body)} bytes")
     properties = frame.properties
     if len(properties) <= _CACHED_PROPERTIES_MAX and sum(map(_chars, properties)) <= _CACHED_CHARS_MAX:
@@ -100,7 +108,7 @@ def _chars(one: tuple[str, str]) -> int:
 
 
 def _read(kind: MessageType, properties: Properties) -> RequestProperties:
-    known = KNOWN.get(kind)
+    known = KNOWN.get(kind, _KNOWN_BETWEEN_BROKERS.get(kind))
     if known is None:
         raise InvalidRequest(f"{kind.name} is sent by the broker only")
     values: dict[str, str] = {}

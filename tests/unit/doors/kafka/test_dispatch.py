@@ -16,7 +16,12 @@ from request_builders import metadata
 
 from .conftest import Node
 
-FOR_BROKERS = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.WRITE_TXN_MARKERS}
+FOR_BROKERS = {
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.ENVELOPE,
+}
 """Spoken, but not advertised: clients have no use for it."""
 
 

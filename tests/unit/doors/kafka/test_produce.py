@@ -15,6 +15,7 @@ from penstock.core.errors import DiskFailed
 from penstock.core.limits import LOOP_DECOMPRESSED_BYTES_MAX, SLICE_UNITS
 from penstock.core.model import Durability, NewRecord, Storage
 from penstock.core.records.build import build_batch
+from penstock.core.session import ANONYMOUS, broker_principal
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.replica import Replica
 from penstock.node.runtime.memory import MemoryFiles
@@ -58,6 +59,34 @@ def test_an_acknowledgement_waits_for_the_disk_and_keeps_its_place(node: Node) -
         return [only(await caller.answer()).base_offset for _ in range(3)]
 
     assert node.talk(talk) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+def test_leadership_lost_after_the_append_is_an_unknown_outcome_for_brokers(
+    node: Node, *, is_many: bool
+) -> None:
+    """A client retries, and the next leader recognises the batch. A broker forwards batches without a sequence."""
+    node.make_topic("orders")
+
+    async def talk(caller: Caller) -> list[int]:
+        partition = node.broker.partition("orders", 0)
+        codes = []
+        for principal in (ANONYMOUS, broker_principal(2)):
+            node.workers.held = []
+            caller.connection.session = caller.connection.session.with_principal(principal)
+            request = produce("orders", batch())
+            if is_many:
+                request.topic_data.append(produce("absent", batch()).topic_data[0])
+            caller.send(PRODUCE, 9, request)
+            await turns()
+            partition.follow(partition.leader_epoch)
+            codes.append(only(await caller.answer()).error_code)
+            partition.lead(partition.leader_epoch)
+            node.workers.release()
+            await partition.sync_dirty()
+        return codes
+
+    assert node.talk(talk) == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT]
 
 
 @pytest.mark.parametrize("version", range(3, 13))

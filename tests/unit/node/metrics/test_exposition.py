@@ -140,7 +140,7 @@ def test_lag_counts_what_was_never_committed_and_never_goes_below_the_start() ->
         broker = await make_broker()
         await commit(broker, "g", 1)
         await broker.partition("orders", 0).delete_records(3)
-        assert [tuple(lag) for lag in lag_of(broker, "g")] == [
+        assert [lag[:4] for lag in lag_of(broker, "g")] == [
             (TopicPartition("orders", 0), 1, 5, 2),
             (TopicPartition("orders", 1), None, 0, 0),
         ]

@@ -27,13 +27,13 @@ from penstock.core.records.control import Marker
 from penstock.node.broker import Broker
 from penstock.node.peers import peer_calls
 from penstock.node.peers.links import PeerLinks
-from penstock.node.peers.peer_calls import CoordinatorKeyType, RemoteAppend, RemoteOffset
+from penstock.node.peers.peer_calls import CoordinatorKeyType, RemoteAppend, WantedBatches
+from penstock.node.peers.peer_queries import EARLIEST, LATEST, list_many_offsets
 from penstock.wire.kafka import ErrorCode, messages
 
 TIMEOUT_MS = 10_000
 TOPIC = "orders"
 PLACE = TopicPartition(TOPIC, 0)
-EARLIEST, LATEST = -2, -1
 Test = Callable[["Stage"], Coroutine[Any, Any, None]]
 
 
@@ -151,17 +151,44 @@ def test_errors_of_the_other_broker_come_back_as_they_were() -> None:
 def test_offsets_are_looked_up() -> None:
     async def test(stage: Stage) -> None:
         await stage.append(stage.batch(4))
+        nowhere = TopicPartition("nowhere", 0)
+        wanted = [(PLACE, EARLIEST), (PLACE, LATEST), (nowhere, LATEST), (PLACE, 2**50)]
+        found = await list_many_offsets(
+            stage.links, PEER_ID, wanted, isolation=Isolation.READ_COMMITTED, timeout_ms=TIMEOUT_MS
+        )
+        offsets = [type(one) if isinstance(one, BrokerError) else one.offset for one in found]
+        assert offsets == [0, 4, UnknownTopic, -1]
 
-        async def find(timestamp_ms: int, **more: Any) -> RemoteOffset:
-            return await peer_calls.look_up_offset(
-                stage.links, PEER_ID, more.pop("place", PLACE), timestamp_ms, timeout_ms=TIMEOUT_MS, **more
-            )
+    staged(test)
 
-        assert (await find(EARLIEST)).offset == 0
-        assert (await find(LATEST, isolation=Isolation.READ_COMMITTED)).offset == 4
-        assert (await find(2**50)).offset == -1
-        with pytest.raises(UnknownTopic):
-            await find(LATEST, place=TopicPartition("nowhere", 0))
+
+def test_several_places_are_fetched_at_once_in_any_order() -> None:
+    async def test(stage: Stage) -> None:
+        await stage.world.loop.spawn(stage.world.machine.name, stage.broker.auto_create_topic("payments"))
+        await stage.append(stage.batch())
+        await stage.append(stage.batch(2))
+        payments = PartitionId(stage.broker.catalog.topic("payments").id, 0)
+        wanted = [
+            WantedBatches(stage.partition, 1),
+            WantedBatches(payments, 0),
+            WantedBatches(stage.partition, 0),
+            WantedBatches(payments, 99),
+        ]
+        found = await peer_calls.fetch_each(
+            stage.links,
+            PEER_ID,
+            wanted,
+            partition_bytes_max=1_000_000,
+            bytes_max=1_000_000,
+            wait_ms=0,
+            timeout_ms=TIMEOUT_MS,
+            isolation=Isolation.READ_COMMITTED,
+        )
+        shown = [
+            type(one) if isinstance(one, BrokerError) else [each.offset for each in open_batches(one.records)]
+            for one in found
+        ]
+        assert shown == [[1, 2], [], [0, 1, 2], OffsetOutOfRange]
 
     staged(test)
 

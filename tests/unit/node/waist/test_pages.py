@@ -14,9 +14,9 @@ from penstock.core.model import NewRecord, Record
 from penstock.core.records.build import build_batch
 from penstock.core.session import Session
 from penstock.node.broker import Broker
+from penstock.node.replicas.sources import PartitionSource
 from penstock.node.waist.pages import PORTION_BYTES_MAX, PORTION_RECORDS_MAX, Page, Pages
 from penstock.node.waist.reader import Wanted
-from penstock.node.waist.sources import PartitionSource
 from penstock.node.waist.waist import Waist
 
 SESSION = Session("test")

@@ -13,6 +13,7 @@ from penstock.core.errors import (
     InvalidRecord,
     InvalidTopic,
     Offline,
+    TimedOut,
     TooLarge,
     UnknownTopic,
 )
@@ -213,6 +214,20 @@ def test_a_partition_that_fails_before_the_flush_acknowledges_nothing() -> None:
         broker.partition("orders", 0).fail(DiskFull("gone"))
         (outcome,) = await told.all()
         assert isinstance(outcome, BrokerError)
+
+    with_broker(test)
+
+
+def test_leadership_lost_before_the_flush_leaves_the_outcome_unknown() -> None:
+    async def test(broker: Broker) -> None:
+        await make_topic(broker, "orders")
+        told = Told(broker)
+        told.publish("orders", b"1")
+        partition = broker.partition("orders", 0)
+        await until(lambda: partition.end_offset == 1)
+        partition.follow(partition.leader_epoch)
+        (outcome,) = await told.all()
+        assert isinstance(outcome, TimedOut) and "unknown" in str(outcome)
 
     with_broker(test)
 

@@ -254,6 +254,15 @@ response
     error_code    int16
     error_message string?
 
+api 58 Envelope 0-0 flexible 0+
+request
+  request_data        bytes
+  request_principal   bytes?
+  client_host_address bytes
+response
+  response_data bytes? =null
+  error_code    int16
+
 api 64 UnregisterBroker 0-0 flexible 0+
 request
   broker_id int32

@@ -1,4 +1,7 @@
-"""Waits at other brokers for records, for all readers here: a few long polls per broker, however many readers wait.
+"""Waits at other brokers for records, for all readers here: a few polls per broker, however many readers wait.
+
+Whoever comes while all long polls are under way waits in a short one, not behind them. When it ends, it takes along
+everybody who waits, so that idle readers gather in long polls again.
 
 A watch ends with what the other broker found, with an error, or when its reader has left. Nobody is told twice.
 """
@@ -17,13 +20,14 @@ from penstock.core.limits import (
     WATCHES_MAX,
 )
 from penstock.core.model import Isolation, PartitionId
-from penstock.node.peers.peer_calls import RemoteBatches
-from penstock.node.peers.peer_queries import fetch_many
+from penstock.node.peers.peer_calls import RemoteBatches, WantedBatches, fetch_each
+from penstock.node.remote.leaders import Leaders
 from penstock.node.runtime.tasks import Tasks
-from penstock.node.waist.leaders import Leaders
 
 WATCH_MS = 1_000
 """Wait of one long poll; readers that have left meanwhile are forgotten after it."""
+SHORT_WATCH_MS = 25
+"""The same of the short poll: bounds how long a partition with records waits behind idle ones."""
 WATCH_BYTES_MAX = 64 << 10
 """Records of one partition that a long poll returns: a tailing reader needs no second round trip."""
 
@@ -61,6 +65,16 @@ class Watch:
 _Spots = dict[_Spot, list[Watch]]
 
 
+class _Polls:
+    """The polls of one queue that are under way."""
+
+    __slots__ = ("has_short", "long_count")
+
+    def __init__(self) -> None:
+        self.long_count = 0
+        self.has_short = False
+
+
 class Watches:
     """All watches of one broker."""
 
@@ -69,9 +83,8 @@ class Watches:
         self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[_Queue, _Spots] = {}
-        """What the next long poll asks for."""
-        self._polls: dict[_Queue, int] = {}
-        """Long polls in flight."""
+        """What the next poll asks for."""
+        self._polls: dict[_Queue, _Polls] = {}
 
     def add(self, partition: PartitionId, offset: int, isolation: Isolation, noticed: Noticed) -> Watch:
         """Call `noticed` once: when there are records from `offset` on, or with the error. Raises UnknownTopic,
@@ -88,9 +101,10 @@ class Watches:
         return watch
 
     def _begin(self, queue: _Queue) -> None:
-        """Start a long poll for those that wait, unless enough are in flight; then the next to end starts it."""
-        polls = self._polls.get(queue, 0)
-        if polls >= WATCHES_MAX:
+        """Start a poll for those that wait; a short one, if enough long ones are in flight. Whoever waits during the
+        short one joins the poll after it."""
+        polls = self._polls.setdefault(queue, _Polls())
+        if polls.has_short:
             return
         waiting = self._waiting.pop(queue, {})
         spots = {
@@ -99,32 +113,39 @@ class Watches:
         if not spots:
             return
         taken = dict(list(spots.items())[:WATCHED_PARTITIONS_MAX])
-        self._polls[queue] = polls + 1
-        self._tasks.spawn(self._poll(queue, taken))
+        is_short = polls.long_count >= WATCHES_MAX
+        if is_short:
+            polls.has_short = True
+        else:
+            polls.long_count += 1
+        self._tasks.spawn(self._poll(queue, taken, is_short=is_short))
         rest = {spot: some for spot, some in spots.items() if spot not in taken}
         if rest:
             self._waiting[queue] = rest
             self._begin(queue)
 
-    async def _poll(self, queue: _Queue, spots: _Spots) -> None:
-        # Sorted, so that the partitions of one topic share one entry of the request.
-        ordered = sorted(spots)
+    async def _poll(self, queue: _Queue, spots: _Spots, *, is_short: bool) -> None:
+        ordered = list(spots)
         outcomes: list[RemoteBatches | BrokerError]
         try:
-            outcomes = await fetch_many(
+            outcomes = await fetch_each(
                 self._leaders.links,
                 queue.broker_id,
-                ordered,
+                [WantedBatches(*spot) for spot in ordered],
                 bytes_max=FORWARDED_READ_BYTES_MAX,
                 partition_bytes_max=WATCH_BYTES_MAX,
-                wait_ms=WATCH_MS,
+                wait_ms=SHORT_WATCH_MS if is_short else WATCH_MS,
                 timeout_ms=FORWARD_MS_MAX,
                 isolation=queue.isolation,
             )
         except BrokerError as error:
             outcomes = [error] * len(ordered)
         finally:
-            self._polls[queue] -= 1
+            polls = self._polls[queue]
+            if is_short:
+                polls.has_short = False
+            else:
+                polls.long_count -= 1
         again: _Spots = {}
         for spot, outcome in zip(ordered, outcomes, strict=True):
             if isinstance(outcome, BrokerError) or _is_news(outcome, spot.offset, queue.isolation):

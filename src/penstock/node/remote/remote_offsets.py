@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeVar
 
 from penstock.core.errors import BrokerError, LeaderNotAvailable, NotLeader, UnknownTopic
 from penstock.core.limits import PEER_QUERY_MS_MAX, PEER_QUERY_PARTITIONS_MAX
+from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.model import Isolation, PartitionId, TopicPartition
-from penstock.node.broker import Broker
 from penstock.node.peers.peer_calls import RemoteOffset
 from penstock.node.peers.peer_queries import (
     EARLIEST,
@@ -24,8 +24,8 @@ from penstock.node.peers.peer_queries import (
     list_groups,
     list_many_offsets,
 )
-from penstock.node.waist.edges import Bounds, Edge
-from penstock.node.waist.leaders import UNCHANGED, Leaders
+from penstock.node.remote.leaders import UNCHANGED, Leaders
+from penstock.node.replicas.edges import Bounds, Edge
 
 QUERIES_MAX = 4
 """Questions to one broker at the same time."""
@@ -52,8 +52,8 @@ class RemoteDetail(NamedTuple):
 class RemoteOffsets:
     """The questions of one broker to the others."""
 
-    def __init__(self, broker: Broker, leaders: Leaders) -> None:
-        self._catalog = broker.catalog
+    def __init__(self, leaders: Leaders, catalog: Catalog) -> None:
+        self._catalog = catalog
         self._leaders = leaders
         self._links = leaders.links
         self._turns: dict[int, asyncio.Semaphore] = {}

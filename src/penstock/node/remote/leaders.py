@@ -21,9 +21,9 @@ from penstock.core.errors import (
     UnknownTopic,
     UnknownTopicId,
 )
+from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.model import PartitionId
-from penstock.node.broker import Broker
 from penstock.node.peers.links import PeerLinks
 
 RETRY_S_MIN, RETRY_S_MAX = 0.02, 0.5
@@ -31,6 +31,8 @@ RETRY_S_MIN, RETRY_S_MAX = 0.02, 0.5
 
 UNCHANGED = (NotLeader, LeaderNotAvailable, PeerUnavailable, Throttled, UnknownTopic, UnknownTopicId)
 """Errors after which a call can be made again, whatever it does."""
+AWAY = (*UNCHANGED, TimedOut)
+"""The same for a call that may be run twice: one that changes nothing, or whose repetition is recognised."""
 
 T = TypeVar("T")
 LeaderCall = Callable[[int, int], Awaitable[T]]
@@ -40,10 +42,10 @@ LeaderCall = Callable[[int, int], Awaitable[T]]
 class Leaders:
     """Who leads what, as far as this broker knows."""
 
-    def __init__(self, broker: Broker, links: PeerLinks) -> None:
+    def __init__(self, links: PeerLinks, node_id: int, catalog: Catalog) -> None:
         self.links = links
-        self.node_id = broker.identity.node_id
-        self._catalog = broker.catalog
+        self.node_id = node_id
+        self._catalog = catalog
 
     def find(self, partition: PartitionId, hint: BrokerError | None = None) -> int:
         """The broker that leads a partition; maybe this one. `hint`: the error of the last attempt, which may name a
@@ -95,7 +97,7 @@ class Leaders:
                 raise self.final_error(partition, last_id, last)
             try:
                 return await call(broker_id, max(1, left_ms))
-            except (*UNCHANGED, TimedOut) as error:
+            except AWAY as error:
                 if self.links.is_closed:
                     raise
                 last, last_id = error, broker_id

@@ -1,10 +1,11 @@
 """Partitions as readers of single records see them: what they want, what they get, and the partition itself.
 
-`remote_source` is the same for partitions that other brokers lead.
+`remote/remote_source` has the same for partitions that other brokers lead.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -93,3 +94,14 @@ def read_here(partition: Partition, wanted: Wanted, when_opened: Opened) -> Run:
     partition.traffic.out_bytes += sum(map(payload_bytes, found.records))
     end_offset = end_of(partition, wanted.isolation)
     return Run(found.records, found.next_offset, partition.start_offset, end_offset, found.is_opening)
+
+
+async def read_waiting(source: Source, wanted: Wanted) -> Run:
+    """Read; waits while records are being decompressed or fetched, but not for new ones."""
+    while True:
+        opened = asyncio.Event()
+        run = source.read(wanted, opened.set)
+        if run.records or not run.is_opening:
+            return run
+        wanted = wanted._replace(offset=run.next_offset)
+        await opened.wait()

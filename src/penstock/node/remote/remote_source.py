@@ -10,24 +10,32 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
-from penstock.core.errors import BrokerError, CorruptBatch, NotNow, OffsetOutOfRange, UnknownTopic
+from penstock.core.errors import (
+    BrokerError,
+    CorruptBatch,
+    LeaderNotAvailable,
+    NotNow,
+    OffsetOutOfRange,
+    UnknownTopic,
+)
 from penstock.core.limits import FORWARD_MS_MAX, FORWARDED_READ_BYTES_MAX, FORWARDED_READS_MAX
 from penstock.core.machines.catalog.events import Topic
 from penstock.core.model import Isolation, PartitionId, TopicPartition
 from penstock.core.records.batch import BatchHeader, decode_header
-from penstock.core.records.visibility import AbortedProducer, VisibleBatches
-from penstock.node.broker import Broker
+from penstock.core.records.visibility import VisibleBatches
 from penstock.node.peers.peer_calls import RemoteBatches, RemoteOffset, fetch
 from penstock.node.peers.peer_queries import EARLIEST, LATEST, list_many_offsets
+from penstock.node.remote.leaders import Leaders
+from penstock.node.remote.watches import Watch, Watches
 from penstock.node.replicas.damage import Damage
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.record_read import RecordRead
+from penstock.node.replicas.sources import Run, Wanted, read_here
 from penstock.node.runtime.payloads import Opened, Payload, PayloadKey
+from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
-from penstock.node.waist.leaders import Leaders
-from penstock.node.waist.sources import Run, Wanted, read_here
-from penstock.node.waist.watches import Watch, Watches
 
 FIRST_READ_BYTES = 1
 """A reader that wants one record gets the batch that contains it."""
@@ -37,6 +45,9 @@ PAUSE_S = 0.5
 """Pause of a patient reader before it looks for the leader again."""
 PATIENT_MS = 1_000
 """Time limit of its attempts: a broker that hangs must not occupy the places of other partitions."""
+
+FindLed = Callable[[str, int], Partition | None]
+"""A partition by name, if this broker leads it. Raises UnknownTopic."""
 
 
 class ReadAhead:
@@ -71,7 +82,7 @@ class _Fetched:
         self.isolation = isolation
         self._content = found.records
         self._position = 0
-        self._visible = VisibleBatches([AbortedProducer(*one) for one in found.aborted])
+        self._visible = VisibleBatches(found.aborted)
         self._current: BatchHeader | None = None
         """The batch at the position, once it is known to be visible."""
         self._token = object()
@@ -109,25 +120,24 @@ class _Fetched:
 
 
 class RemoteReads:
-    """The reads of one broker from others. Shared by all doors."""
+    """The reads of one broker from others. Shared by all doors and subscriptions."""
 
-    def __init__(self, broker: Broker, leaders: Leaders) -> None:
-        self.broker = broker
+    def __init__(self, runtime: Runtime, leaders: Leaders, find_led: FindLed) -> None:
+        self.runtime = runtime
         self.leaders = leaders
-        self.find_led = broker.find_led
+        self.find_led = find_led
         self.watches = Watches(leaders)
         self.tasks = Tasks()
-        self.meter = broker.runtime.meters.forwards
+        self.meter = runtime.meters.forwards
         self._turns: dict[int, asyncio.Semaphore] = {}
 
     def open(
-        self, topic: str, index: int, ahead: ReadAhead, bytes_max: int, *, is_patient: bool
+        self, topic: Topic, index: int, ahead: ReadAhead, bytes_max: int, *, is_patient: bool
     ) -> RemoteSource:
-        """One partition to read, about so many bytes at a time. Raises UnknownTopic. `is_patient`: wait for a leader
-        that is not available, instead of failing."""
-        found = self.broker.catalog.topic_with(topic, index)
+        """One partition to read, about so many bytes at a time. `is_patient`: wait for a leader that is not available,
+        instead of failing."""
         bytes_max = min(max(bytes_max, NEXT_READ_BYTES), FORWARDED_READ_BYTES_MAX)
-        return RemoteSource(self, found, index, ahead, bytes_max, is_patient=is_patient)
+        return RemoteSource(self, topic, index, ahead, bytes_max, is_patient=is_patient)
 
     async def fetch(
         self, partition: PartitionId, offset: int, bytes_max: int, isolation: Isolation, timeout_ms: int
@@ -184,8 +194,11 @@ class RemoteSource:
         self._is_fetching = False
         """Whether a fetch is in flight, or the next one is delayed."""
         self._waiting: dict[Opened, None] = {}
-        self._failure: BrokerError | None = None
+        self._failure: tuple[int, BrokerError] | None = None
+        """Why the last fetch failed, and from which offset on it was."""
         self.start_offset = 0
+        self.high_watermark = 0
+        """As far as the leader has told."""
         self._end_offset = 0
         self._is_second = False
         """Whether a fetch found nothing visible: the next one asks for more."""
@@ -199,9 +212,9 @@ class RemoteSource:
         self._follow(partition)
         if partition is not None:
             return read_here(partition, wanted, when_opened)
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure.with_traceback(None)
+        failure, self._failure = self._failure, None
+        if failure is not None and failure[0] == wanted.offset:
+            raise failure[1].with_traceback(None)
         run = self._take(wanted, when_opened)
         if run is not None:
             return run
@@ -249,7 +262,7 @@ class RemoteSource:
         self, place: PayloadKey, raw: memoryview, header: BatchHeader, when_opened: Opened
     ) -> Payload | None:
         """The decompressed records of a fetched batch; see `Partition.open_payload`."""
-        runtime = self._reads.broker.runtime
+        runtime = self._reads.runtime
         return runtime.payloads.open(runtime.workers, place, raw, header, header.size, when_opened)
 
     # -- fetch
@@ -266,7 +279,9 @@ class RemoteSource:
         self._waiting[when_opened] = None
         self._is_fetching = True
         self._empty = None
-        self._reads.tasks.spawn(self._fetch(wanted, self._fetch_bytes(wanted)), self._crashed)
+        self._reads.tasks.spawn(
+            self._fetch(wanted, self._fetch_bytes(wanted)), partial(self._crashed, wanted.offset)
+        )
 
     def _fetch_bytes(self, wanted: Wanted) -> int:
         if wanted.records_max > 1:
@@ -277,14 +292,18 @@ class RemoteSource:
         offset, isolation = wanted.offset, wanted.isolation
         try:
             found = await self._fetch_intact(offset, bytes_max, isolation)
+            if found is None and self._find_led() is None:
+                # Without an error the reader would ask again at once, and go on doing so until the role changes.
+                name = self._reads.leaders.name(self._id)
+                raise LeaderNotAvailable(f"{name} is about to be led by this broker; ask again")
         except OffsetOutOfRange:
-            self._failure = await self._out_of_range(offset)
+            self._failure = offset, await self._out_of_range(offset)
         except BrokerError as error:
             if self._is_patient and isinstance(error, NotNow):
                 self._leave_place()
                 asyncio.get_running_loop().call_later(PAUSE_S, self._go_on)
                 return
-            self._failure = error
+            self._failure = offset, error
         else:
             if found is not None:
                 self._arrived(found, offset, isolation)
@@ -300,8 +319,8 @@ class RemoteSource:
                 raise
             return await self._reads.fetch(self._id, offset, FIRST_READ_BYTES, isolation, timeout_ms)
 
-    def _crashed(self, bug: BaseException) -> None:
-        self._failure = CorruptBatch(f"defect: {bug!r}")
+    def _crashed(self, offset: int, bug: BaseException) -> None:
+        self._failure = offset, CorruptBatch(f"defect: {bug!r}")
         self._go_on()
 
     def _go_on(self) -> None:
@@ -314,7 +333,7 @@ class RemoteSource:
 
     def _arrived(self, found: RemoteBatches, offset: int, isolation: Isolation) -> None:
         is_committed = isolation is Isolation.READ_COMMITTED
-        self.start_offset = found.start_offset
+        self.start_offset, self.high_watermark = found.start_offset, found.high_watermark
         self._end_offset = found.last_stable_offset if is_committed else found.high_watermark
         if found.records:
             self._fetched = _Fetched(found, offset, isolation)

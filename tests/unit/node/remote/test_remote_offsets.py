@@ -12,8 +12,8 @@ from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.errors import BrokerError, LeaderNotAvailable, PeerUnavailable, TimedOut
 from penstock.core.model import TopicPartition
 from penstock.node.coordinators.committed import NO_RETENTION, Committer, NewOffset
+from penstock.node.remote import remote_offsets
 from penstock.node.topic_creation import NewTopic
-from penstock.node.waist import remote_offsets
 from penstock.node.waist.positions import Bounds
 from penstock.node.waist.topics import PartitionDetail
 from penstock.node.waist.waist import Waist

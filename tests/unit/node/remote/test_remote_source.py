@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from cluster_client import SESSION, ClusterClient, leader_id, make_topic, others, values
+from cluster_client import (
+    SESSION,
+    TIME_MS,
+    ClusterClient,
+    leader_id,
+    make_topic,
+    prepared,
+    put,
+    values,
+)
 from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.errors import (
     BrokerError,
@@ -22,25 +31,16 @@ from penstock.core.records.batch import TRANSACTIONAL, decode_header, encode_hea
 from penstock.core.records.build import build_batch
 from penstock.core.records.control import Marker
 from penstock.node.replicas.partition import Partition
-from penstock.node.waist import watches
 from penstock.node.waist.pages import Page, Pages
 from penstock.node.waist.positions import Edge
 from penstock.node.waist.publisher import Published
 from penstock.node.waist.reader import Run, Source, Wanted
 
-TIME_MS = 1_000
 DIRTY = Isolation.READ_UNCOMMITTED
 
 
 def play(test: Callable[[ClusterNodes], Any], seed: int = 1) -> None:
     on_a_cluster(test, seed=seed, has_doors=True)
-
-
-async def put(partition: Partition, *found: bytes, codec: int = 0, time_ms: int = TIME_MS) -> None:
-    """One batch of these values at the leader, readable before this returns."""
-    records = [NewRecord(None, value) for value in found]
-    appended = partition.append(memoryview(build_batch(records, time_ms, codec)))
-    await until(lambda: partition.high_watermark >= appended.end_offset)
 
 
 async def put_in_transaction(partition: Partition, producer: int, sequence: int, *found: bytes) -> None:
@@ -58,13 +58,6 @@ async def end_transaction(partition: Partition, producer: int, *, is_commit: boo
     appended = partition.append_marker(producer, 0, Marker(is_commit=is_commit, coordinator_epoch=0))
     assert appended is not None
     await until(lambda: partition.high_watermark >= appended.end_offset)
-
-
-async def prepared(nodes: ClusterNodes) -> tuple[Partition, list[ClusterClient]]:
-    """A partition at its leader, and one client at each of the other brokers."""
-    await make_topic(nodes, "orders")
-    clients = [ClusterClient(nodes, broker_id) for broker_id in others(nodes, "orders")]
-    return nodes.leader("orders").partition("orders", 0), clients
 
 
 def test_from_any_offset_within_a_batch_and_over_batches() -> None:
@@ -139,19 +132,62 @@ def test_who_leaves_while_waiting_is_not_answered() -> None:
     play(test)
 
 
-def test_many_waiting_readers_share_a_few_long_polls() -> None:
+def test_a_reader_of_a_partition_that_is_about_to_be_led_here_does_not_spin() -> None:
+    async def test(nodes: ClusterNodes) -> None:
+        partition, _ = await prepared(nodes)
+        await put(partition, b"0")
+        client = ClusterClient(nodes, leader_id(nodes, "orders"))
+        (source,) = await client.run(opened(client))
+        calls: list[int] = []
+
+        async def resign() -> None:
+            partition.follow(partition.leader_epoch)
+
+        async def lead() -> None:
+            partition.lead(partition.leader_epoch)
+
+        def read() -> None:
+            calls.append(len(source.read(Wanted("orders", 0, 0), read).records))
+
+        async def begin() -> None:
+            read()
+
+        await client.run(resign())
+        assert type(await client.read(Wanted("orders", 0, 0))) is LeaderNotAvailable
+        await client.run(begin())
+        await asyncio.sleep(10)
+        assert 2 < len(calls) < 40 and not any(calls)
+        await client.run(lead())
+        await until(lambda: calls[-1] == 1)
+
+    play(test)
+
+
+async def opened(client: ClusterClient) -> Sequence[Source]:
+    return client.reader.sources(SESSION, "orders", 0)
+
+
+def test_an_error_belongs_to_the_offset_that_was_asked_for() -> None:
     async def test(nodes: ClusterNodes) -> None:
         partition, (client, _) = await prepared(nodes)
-        waiting = [await client.start_read(Wanted("orders", 0, 0, wait_ms=300_000)) for _ in range(300)]
-        await asyncio.sleep(5)
-        meter = nodes.brokers[client.broker_id].runtime.meters.link(leader_id(nodes, "orders"))
-        before = meter.calls
-        await asyncio.sleep(10)
-        assert meter.calls - before <= 11 * watches.WATCHES_MAX
-        await put(partition, b"x")
-        before = meter.calls
-        assert {tuple(values(await one)) for one in waiting} == {(b"x",)}
-        assert meter.calls - before <= 2 * watches.WATCHES_MAX, "the long polls brought the record"
+        for number in range(4):
+            await put(partition, b"%d" % number)
+        await partition.delete_records(2)
+        (source,) = await client.run(opened(client))
+        woken: list[int] = []
+        found: list[bytes | None] = []
+
+        async def read(offset: int) -> None:
+            run = source.read(Wanted("orders", 0, offset), lambda: woken.append(offset))
+            found.extend(record.value for record in run.records)
+
+        await client.run(read(0))
+        await until(lambda: woken == [0])
+        assert source.start_offset == 2, "a reader that looks at it goes on there"
+        await client.run(read(2))
+        await until(lambda: woken == [0, 2])
+        await client.run(read(2))
+        assert found == [b"2"]
 
     play(test)
 
