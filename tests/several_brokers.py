@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -128,10 +127,7 @@ def running_many_brokers(home: Path | None = None, **flags: Flag) -> Iterator[Ma
     assert flags.pop("node_id", 1) == 1, "the members of a test's cluster count from 1"
     if STORE == "etcd":
         flags["metadata"] = _etcd_url()
-    with (
-        tempfile.TemporaryDirectory(prefix="penstock-") as scratch,
-        running_cluster(NODES, home or Path(scratch), **flags) as cluster,
-    ):
+    with running_cluster(NODES, home, **flags) as cluster:
         yield ManyBrokers(cluster)
 
 
