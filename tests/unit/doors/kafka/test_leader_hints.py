@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fuzz.wire import joined
 from penstock.core.errors import NotLeader
 from penstock.core.model import Address
 from penstock.doors.kafka.leader_hints import FETCH_FROM, PRODUCE_FROM, add_leader_hint
@@ -20,7 +21,7 @@ def produce_answer(error: NotLeader, version: int) -> bytes:
     topic = messages.ProduceResponse.TopicProduceResponse(name="t", partition_responses=[answer])
     response = messages.ProduceResponse(responses=[topic])
     add_leader_hint(response, answer, error, version)
-    return b"".join(map(bytes, encode_response(ApiKey.PRODUCE, version, 1, response)))
+    return joined(encode_response(ApiKey.PRODUCE, version, 1, response))
 
 
 def fetch_answer(error: NotLeader, version: int) -> bytes:
@@ -30,7 +31,7 @@ def fetch_answer(error: NotLeader, version: int) -> bytes:
     topic = messages.FetchResponse.FetchableTopicResponse(topic="t", partitions=[answer])
     response = messages.FetchResponse(responses=[topic])
     add_leader_hint(response, answer, error, version)
-    return b"".join(map(bytes, encode_response(ApiKey.FETCH, version, 1, response)))
+    return joined(encode_response(ApiKey.FETCH, version, 1, response))
 
 
 @pytest.mark.parametrize("version", range(3, 14))
