@@ -199,7 +199,11 @@ class Forwards:
         """Send the next batch of a partition, unless one is in flight."""
         if remote.flight is not None or not remote.waiting or remote.is_ready:
             return
-        if not self._is_sending and len(remote.waiting) == 1 and len(remote.waiting[0].records) <= SHORT_RECORDS:
+        if (
+            not self._is_sending
+            and len(remote.waiting) == 1
+            and len(remote.waiting[0].records) <= SHORT_RECORDS
+        ):
             self._send_next(remote)
             return
         remote.is_ready = True

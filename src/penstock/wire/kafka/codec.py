@@ -216,7 +216,14 @@ def encode_request_parts(
         content = b"".join(parts)
         size = start + len(client) + len(content)
         return [
-            b"".join((_REQUEST_START.pack(size, api_key, version, correlation_id, client_size), client, tail, content))
+            b"".join(
+                (
+                    _REQUEST_START.pack(size, api_key, version, correlation_id, client_size),
+                    client,
+                    tail,
+                    content,
+                )
+            )
         ]
     size = start + len(client) + sum(map(len, parts))
     parts[:0] = (_REQUEST_START.pack(size, api_key, version, correlation_id, client_size), client, tail)
