@@ -37,9 +37,12 @@ EVENT_BYTES = 250
 
 
 def measure(session: Session) -> list[Figure]:
-    with session.home() as home, _etcd(session, home) as target:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_measure(session, home, target))
+    with (
+        session.home() as home,
+        _etcd(session, home) as target,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        return runner.run(_measure(session, home, target))
 
 
 @contextmanager
