@@ -39,7 +39,7 @@ def encoded_entries(number: int, entries: Sequence[RecordEntry], end_index: int)
     frames = []
     for at, (entry, some, ends_entry) in enumerate(parts := list(_parts(entries))):
         records = encode_metadata_records(some)
-        part = EntryPart(entry.index, records, entry.is_snapshot, ends_entry, at == len(parts) - 1)
+        part = EntryPart(entry.next_index, records, entry.is_snapshot, ends_entry, at == len(parts) - 1)
         frames.append(encode(number, part))
         yield len(some)
     return frames or [encode(number, EntryPart(end_index, b"", False, False, True))]

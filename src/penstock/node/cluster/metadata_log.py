@@ -44,7 +44,7 @@ EventRecord = tuple[bytes, bytes | None]
 class RecordEntry(NamedTuple):
     """The same with stored events, for whoever hands them on."""
 
-    index: int
+    next_index: int
     records: Sequence[EventRecord]
     is_snapshot: bool = False
 

@@ -122,8 +122,8 @@ def test_stored_events_are_handed_on_from_memory_and_from_the_file() -> None:
         assert await file.read_records(3) == []
         file.close()
         stored = await (await reopened(disk)).read_records(0)
-        assert [(one.index, list(one.records)) for one in stored] == [
-            (one.index, list(one.records)) for one in expected
+        assert [(one.next_index, list(one.records)) for one in stored] == [
+            (one.next_index, list(one.records)) for one in expected
         ]
 
     run(test)
