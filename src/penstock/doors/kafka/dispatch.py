@@ -104,13 +104,16 @@ class Dispatch:
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
         envelope: dict[int, Handler] = {ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open}
-        between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers() | envelope
+        between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers()
         self._versions = VersionsHandler(
-            advertised_versions([*self._handlers, *own]), advertised_versions(between_brokers), waist
+            advertised_versions([*self._handlers, *own]),
+            advertised_versions(between_brokers),
+            advertised_versions(envelope),
+            waist,
         )
         self._handlers[ApiKey.API_VERSIONS] = self._versions.api_versions
         self._handlers[ApiKey.UPDATE_FEATURES] = self._versions.update_features
-        self._handlers |= between_brokers
+        self._handlers |= between_brokers | envelope
         meter = waist.meter(DOOR)
         self._timings = {key: meter.call(API[key].name) for key in self._handlers}
 
