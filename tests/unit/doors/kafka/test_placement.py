@@ -10,8 +10,8 @@ import pytest
 from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import ADMIN_ENTRIES_MAX
-from penstock.doors.kafka.placement import METADATA_TOPIC, PlacementHandlers
 from penstock.core.session import Session
+from penstock.doors.kafka.placement import METADATA_TOPIC, PlacementHandlers
 from penstock.node.connections.addresses import Address
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
