@@ -1,12 +1,14 @@
 """Moves of partitions between brokers: what is in progress, and what balances the cluster or empties a broker.
 
-A proposal is decided on the state in which it takes effect. Copies and handovers are the business of the brokers; what
-waits for its turn is in the metadata, so there is nothing to resume.
+Moves are started some at a time, each on the state in which it takes effect: not if its partition has moved since it
+was proposed. Copies and handovers are the business of the brokers; what waits for its turn is in the metadata, so there
+is nothing to resume.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation
@@ -18,6 +20,7 @@ from penstock.core.machines.cluster.reassignment import (
     decide_moves,
     decide_undrain,
     drain_moves,
+    in_changes,
     rebalance_moves,
 )
 from penstock.core.machines.cluster.state import ClusterState
@@ -130,21 +133,23 @@ class MoveVerbs:
         *,
         is_dry_run: bool,
     ) -> list[PlannedMove]:
+        """`first` is changed before the moves, which are proposed as if it had been already."""
         self._check(session)
-        planned: list[PlannedMove] = []
+        catalog = self._broker.catalog
+        draft = catalog.draft()
+        for event in first(catalog.cluster):
+            draft.apply(event)
+        moves = propose(draft.cluster)
+        planned = sorted(_planned(catalog, one) for one in moves)
+        if not is_dry_run:
+            await self._broker.change(lambda catalog: first(catalog.cluster))
+            for some in in_changes(moves):
+                await self._broker.change(partial(_decide_moves, some))
+        return planned
 
-        def decide(catalog: Catalog) -> Sequence[Event]:
-            """May be called again on a later state; the last call counts."""
-            draft = catalog.draft()
-            events = first(catalog.cluster)
-            for event in events:
-                draft.apply(event)
-            moves = propose(draft.cluster)
-            planned[:] = [_planned(catalog, one) for one in moves]
-            return [] if is_dry_run else [*events, *decide_moves(draft.cluster, moves)]
 
-        await self._broker.change(decide)
-        return sorted(planned)
+def _decide_moves(moves: Sequence[ReplicaMove], catalog: Catalog) -> Sequence[Event]:
+    return decide_moves(catalog.cluster, moves)
 
 
 def _planned(catalog: Catalog, move: ReplicaMove) -> PlannedMove:
