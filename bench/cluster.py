@@ -31,9 +31,7 @@ class RunningBroker(NamedTuple):
 class ClusterProcess:
     """One local cluster on one directory; may be started again after `stop`. `flags` have `_` in place of `-`."""
 
-    def __init__(
-        self, home: Path, cpus: Sequence[int], brokers: int, flags: Mapping[str, str | int]
-    ) -> None:
+    def __init__(self, home: Path, cpus: Sequence[int], brokers: int, flags: Mapping[str, str | int]) -> None:
         self.home = home
         self._cpus = cpus
         self._count = brokers
