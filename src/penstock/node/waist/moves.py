@@ -1,6 +1,6 @@
 """Moves of partitions between brokers: what is in progress, and what balances the cluster or empties a broker.
 
-The moves of a rebalance are started some at a time, each on the state in which it takes effect: not if its partition
+Moves are started and cancelled some at a time, each on the state in which it takes effect: not if its partition
 has moved since it was proposed. Copies and handovers are the business of the brokers; what waits for its turn is in the
 metadata, so there is nothing to resume.
 """
@@ -12,17 +12,19 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation
-from penstock.core.errors import InvalidRequest, NoEligibleLeader
+from penstock.core.errors import NoEligibleLeader, SingleBroker
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import decide_drain
 from penstock.core.machines.cluster.reassignment import (
     decide_moves,
-    decide_undrain,
+    decide_stay,
     drain_moves,
     in_changes,
+    leaving,
     rebalance_moves,
 )
+from penstock.core.model import PartitionId
 from penstock.core.placement.rebalance import ReplicaMove
 from penstock.core.session import Session
 from penstock.node.broker import Broker
@@ -123,12 +125,14 @@ class MoveVerbs:
     async def undrain(self, session: Session, broker_id: int) -> None:
         """Include a broker in the placement again; its moves in progress are cancelled."""
         self._check(session)
-        await self._broker.change(lambda catalog: decide_undrain(catalog.cluster, broker_id))
+        await self._broker.change(lambda catalog: decide_drain(catalog.cluster, broker_id, is_draining=False))
+        for some in in_changes(leaving(self._broker.catalog.cluster, broker_id)):
+            await self._broker.change(partial(_decide_stay, broker_id, some))
 
     def _check(self, session: Session) -> None:
         self._authorization.authorize(session, Operation.ALTER, CLUSTER)
         if not self._broker.catalog.cluster.has_brokers:
-            raise InvalidRequest("this broker is alone: its partitions cannot be moved")
+            raise SingleBroker("this broker is alone: its partitions cannot be moved; start a cluster")
 
     def _planned(self, moves: Sequence[ReplicaMove]) -> list[PlannedMove]:
         catalog = self._broker.catalog
@@ -145,3 +149,7 @@ class MoveVerbs:
 
 def _decide_moves(moves: Sequence[ReplicaMove], catalog: Catalog) -> Sequence[Event]:
     return decide_moves(catalog.cluster, moves)
+
+
+def _decide_stay(broker_id: int, partitions: Sequence[PartitionId], catalog: Catalog) -> Sequence[Event]:
+    return decide_stay(catalog.cluster, broker_id, partitions)

@@ -7,7 +7,7 @@ import pytest
 from cluster_nodes import ClusterNodes, on_a_cluster, until
 from memory_broker import make_topic, with_broker
 from penstock.core.access import Operation, Resource
-from penstock.core.errors import ClusterForbidden, InvalidRequest, NoEligibleLeader, UnknownBroker
+from penstock.core.errors import ClusterForbidden, NoEligibleLeader, SingleBroker, UnknownBroker
 from penstock.core.machines.cluster.reassignment import decide_reassign
 from penstock.core.session import Session
 from penstock.node.broker import Broker
@@ -100,7 +100,7 @@ def test_a_single_broker_moves_nothing() -> None:
         await make_topic(broker, "t")
         verbs = Waist(broker).moves()
         assert verbs.ongoing(ANN) == []
-        with pytest.raises(InvalidRequest, match="alone"):
+        with pytest.raises(SingleBroker, match="alone"):
             await verbs.rebalance(ANN, is_dry_run=True)
 
     with_broker(main)

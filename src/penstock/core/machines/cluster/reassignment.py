@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from penstock.core.errors import InvalidAssignment, NoReassignment
 from penstock.core.machines.cluster.assignment import check_replicas
-from penstock.core.machines.cluster.brokers import decide_drain
 from penstock.core.machines.cluster.events import BrokerSaved, ClusterEvent
 from penstock.core.machines.cluster.state import ClusterState, ring_broker
 from penstock.core.machines.cluster.transition import Prospect, changed
@@ -20,9 +19,11 @@ from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
 from penstock.core.model import PartitionId
 from penstock.core.placement.rebalance import ReplicaMove, propose_drain, propose_join, propose_rebalance
 
+T = TypeVar("T")
+
 MOVES_PER_CHANGE = 100
-"""Moves that one change of the metadata starts. A decision about thousands takes longer than the pause between two
-changes of other brokers, so it would be made again and again on a later state."""
+"""Moves that one change of the metadata starts or cancels. A decision about thousands takes longer than the pause
+between two changes of other brokers, so it would be made again and again on a later state."""
 
 
 def decide_reassign(
@@ -93,8 +94,8 @@ def _startable(cluster: ClusterState, moves: Sequence[ReplicaMove]) -> list[Repl
     return [move for move in moves if not cluster.partition(move.partition).is_moving]
 
 
-def in_changes(moves: Sequence[ReplicaMove]) -> Iterator[Sequence[ReplicaMove]]:
-    """Proposed moves, split for `decide_moves`."""
+def in_changes(moves: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Moves to start or to cancel, split for `decide_moves` and `decide_stay`."""
     for start in range(0, len(moves), MOVES_PER_CHANGE):
         yield moves[start : start + MOVES_PER_CHANGE]
 
@@ -112,13 +113,21 @@ def decide_moves(cluster: ClusterState, moves: Sequence[ReplicaMove]) -> list[Cl
     ]
 
 
-def decide_undrain(cluster: ClusterState, broker_id: int) -> list[ClusterEvent]:
-    """Include a broker in the placement again, and cancel the moves away from it that are in progress."""
-    events = decide_drain(cluster, broker_id, is_draining=False)
-    for one in cluster.held_by(broker_id):
-        if broker_id in one.removing:
-            events += decide_cancel(cluster, one.id)
-    return events
+def leaving(cluster: ClusterState, broker_id: int) -> list[PartitionId]:
+    """Partitions that are being moved away from a broker."""
+    return [one.id for one in cluster.held_by(broker_id) if broker_id in one.removing]
+
+
+def decide_stay(
+    cluster: ClusterState, broker_id: int, partitions: Sequence[PartitionId]
+) -> list[ClusterEvent]:
+    """Cancel the moves of these partitions away from a broker, as far as they are still in progress."""
+    return [
+        event
+        for partition in partitions
+        if (present := cluster.find_partition(partition)) is not None and broker_id in present.removing
+        for event in decide_cancel(cluster, partition)
+    ]
 
 
 class Upkeep(NamedTuple):

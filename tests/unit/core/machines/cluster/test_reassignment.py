@@ -16,10 +16,11 @@ from penstock.core.machines.cluster.reassignment import (
     decide_moves,
     decide_reassign,
     decide_shared,
-    decide_undrain,
+    decide_stay,
     drain_moves,
     in_changes,
     join_moves,
+    leaving,
     propose_upkeep,
     rebalance_moves,
 )
@@ -316,7 +317,11 @@ def test_a_broker_that_is_used_again_keeps_what_has_not_left_yet() -> None:
     play.run(decide_drain(play.cluster, 2, is_draining=True))
     keep_up(play)
     play.set_isr("orders", 2, 1, index=0)
-    play.run(decide_undrain(play.cluster, 2))
+    left = leaving(play.cluster, 2)
+    assert [one.partition for one in left] == [1], "the other one has arrived"
+    play.run(decide_drain(play.cluster, 2, is_draining=False))
+    play.run(decide_stay(play.cluster, 2, left))
+    assert decide_stay(play.cluster, 2, [*left, PartitionId(b"?" * 16, 0)]) == []
     assert [one.replicas for one in play.cluster.partitions()] == [(1,), (2,)]
     assert not any(one.is_moving for one in play.cluster.partitions())
     assert not play.cluster.broker(2).is_draining
