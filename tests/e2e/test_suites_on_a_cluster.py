@@ -11,11 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PART = (
     "tests/contract/test_doors.py",
     "tests/compat/test_kafka_answers.py",
-    "tests/compat/test_versions.py",
     "tests/compat/test_groups_calls.py",
     "tests/seeds/test_seed_001.py::test_publishing_messages",
 )
-"""Every door and all of Kafka's calls, in less than a minute."""
+"""Every door, the calls of Kafka and of its groups, in less than a minute."""
 
 
 def test_a_part_of_the_suites_passes_on_three_brokers(tmp_path: Path) -> None:
