@@ -19,7 +19,9 @@ SPARK_KILLS ?= 50
 SPARK_SEED ?= 1
 TESTS ?= tests
 TEST_NODES ?= 3
-CLUSTER_TESTS ?= $(if $(filter etcd,$(STORE)),tests/contract/test_doors.py tests/seeds tests/compat/test_versions.py tests/compat/test_groups_calls.py tests/compat/test_transactions.py,tests/compat tests/contract tests/seeds)
+ETCD_TESTS = tests/contract/test_doors.py tests/seeds $(addprefix tests/compat/, test_kafka_answers.py test_versions.py test_groups_calls.py \
+	test_at_least_once.py test_transactions.py::test_a_broker_that_dies_in_between test_transactions.py::test_the_clients_together)
+CLUSTER_TESTS ?= $(if $(filter etcd,$(STORE)),$(ETCD_TESTS),tests/compat tests/contract tests/seeds)
 KAFKA_TESTS = $$(grep -rlE '\bmessages\.[A-Z]' --include='*.py' tests bench | xargs grep -l 'wire\.kafka')
 PY := .venv/bin/python
 
