@@ -19,6 +19,7 @@ from bench.rows import (
     deliveries,
     doors,
     doors_open,
+    forward,
     fsync,
     group_recovery,
     http,
@@ -74,6 +75,9 @@ ROWS = {
     "http": Entry(http.measure, "messages per second over HTTP, in batches", (5, 3)),
     "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 3)),
     "metadata": Entry(metadata.measure, "changes of the catalog per second through a coordinator", (5, 3)),
+    "forward": Entry(
+        forward.measure, "publishes through a broker that does not lead the partition", (16, 16)
+    ),
     "transactions": Entry(transactions.measure, "transactions of 100 records per second with fsync", (10, 6)),
     "transactions-peer": Entry(
         transactions_peer.measure,

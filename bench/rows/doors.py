@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
-from collections.abc import Callable
-from typing import NamedTuple
 
+from bench.door_publishes import JSON, SECONDS_MAX, TEXT, VALUE, Door, publish
 from bench.figures import Figure, at_least, figure
 from bench.session import TOPIC, Session
 from penstock.apps.bench.harness.broker import BrokerProcess
@@ -16,27 +14,7 @@ from penstock.apps.bench.harness.link import UnexpectedResponse
 RATE_MIN = 15_000
 IN_FLIGHT = 500
 AT_ONCE = 100
-VALUE = "x" * 100
-SECONDS_MAX = 60
-
-
-class Door(NamedTuple):
-    """How one message is sent over a protocol, and how successful responses are counted."""
-
-    name: str
-    request: bytes
-    count_responses: Callable[[bytes], int]
-
-
-def _json_frame() -> bytes:
-    body = json.dumps({"command": "PRODUCE", "topic": TOPIC, "message": VALUE, "id": 1}).encode()
-    return len(body).to_bytes(4, "big") + body
-
-
-DOORS = (
-    Door("text", f"PUB {TOPIC} {len(VALUE)}\r\n{VALUE}".encode(), lambda read: read.count(b"\n")),
-    Door("json", _json_frame(), lambda read: read.count(b'{"ok":')),
-)
+DOORS = (TEXT, JSON)
 
 
 def measure(session: Session) -> list[Figure]:
@@ -71,21 +49,7 @@ def measure(session: Session) -> list[Figure]:
 
 
 def _publish(server: BrokerProcess, door: Door, count: int) -> int:
-    """Send with at most IN_FLIGHT outstanding requests and wait for all responses; returns how many were sent."""
-    with socket.create_connection(("127.0.0.1", server.ports[f"{door.name}_port"]), SECONDS_MAX) as line:
-        burst = door.request * AT_ONCE
-        sent = answered = 0
-        left_over = b""
-        while answered < count:
-            while sent < count and sent - answered < IN_FLIGHT:
-                line.sendall(burst)
-                sent += AT_ONCE
-            read = left_over + line.recv(1 << 18)
-            if read == left_over:
-                raise UnexpectedResponse(f"the {door.name} door closed after {answered} responses")
-            answered += door.count_responses(read) - door.count_responses(left_over)
-            left_over = read[-16:]
-    return sent
+    return publish(("127.0.0.1", server.ports[f"{door.name}_port"]), door, count, IN_FLIGHT, AT_ONCE)
 
 
 def _check_end(server: BrokerProcess, expected: int) -> None:

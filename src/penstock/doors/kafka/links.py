@@ -7,6 +7,7 @@ hold up the others. Without a link key these calls are as unknown as they are to
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from penstock.core.errors import BrokerError, message_of
 from penstock.core.session import broker_principal
@@ -16,7 +17,9 @@ from penstock.doors.kafka.versions import unsupported
 from penstock.node.connections.connection import Connection
 from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, ErrorCode, KafkaMessage, messages
-from penstock.wire.link.handshake import MECHANISM, LinkResponder
+
+if TYPE_CHECKING:
+    from penstock.wire.link.handshake import LinkResponder
 
 logger = logging.getLogger("penstock.kafka")
 
@@ -41,6 +44,8 @@ class LinkHandlers:
         if responder is None:
             connection.close(unsupported(call.api_key, call.version, call.session))
             return None
+        from penstock.wire.link.handshake import MECHANISM  # not loaded by a single broker
+
         response = messages.SaslHandshakeResponse(mechanisms=[MECHANISM])
         if request.mechanism != MECHANISM:
             response.error_code = int(ErrorCode.UNSUPPORTED_SASL_MECHANISM)

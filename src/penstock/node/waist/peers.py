@@ -3,7 +3,7 @@ needs a permission to try."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.access import CLUSTER, Operation
 from penstock.core.errors import ClusterForbidden, PeerUnavailable
@@ -11,7 +11,9 @@ from penstock.core.model import Address
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.waist.authorization import Authorization, require_peer
-from penstock.wire.link.handshake import NONCE_BYTES, LinkIdentity, LinkInitiator, LinkResponder
+
+if TYPE_CHECKING:  # a single broker has no links and does not load them
+    from penstock.wire.link.handshake import LinkIdentity, LinkInitiator, LinkResponder
 
 
 class PeerDoor(NamedTuple):
@@ -39,6 +41,8 @@ class PeerVerbs:
         identity = self._identity()
         if identity is None:
             return None
+        from penstock.wire.link.handshake import NONCE_BYTES, LinkResponder
+
         return LinkResponder(identity, self._broker.runtime.rng.bytes(NONCE_BYTES), self._is_member)
 
     def door(self, session: Session, broker_id: int, name: str) -> PeerDoor:
@@ -50,6 +54,8 @@ class PeerVerbs:
             if found is not None and not found.is_fenced:
                 why = f"has no {name} listener: enable {name}_port on every broker of the cluster"
             raise PeerUnavailable(f"broker {broker_id} {why}, nothing was sent")
+        from penstock.wire.link.handshake import NONCE_BYTES, LinkInitiator
+
         nonce = self._broker.runtime.rng.bytes(NONCE_BYTES)
         return PeerDoor(broker_id, address, LinkInitiator(identity, broker_id, nonce))
 
@@ -76,6 +82,8 @@ class PeerVerbs:
         link_key, identity = self._cluster.link_key, self._broker.identity
         if link_key is None:
             return None
+        from penstock.wire.link.handshake import LinkIdentity
+
         return LinkIdentity(identity.node_id, self._cluster.cluster_id or identity.cluster_id, link_key)
 
     def _is_member(self, broker_id: int) -> bool:

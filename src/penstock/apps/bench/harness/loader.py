@@ -82,17 +82,28 @@ class Loader:
             bodies += [body_of(frame, self.receive()) for frame in some]
         return bodies
 
-    def create_topics(self, names: list[str]) -> None:
-        """Create topics with the broker's default number of partitions; returns once all have a leader."""
+    def leaders(self, names: list[str]) -> dict[str, list[int]]:
+        """The leader of each partition; missing topics are created. Waits until all have one."""
         frame = metadata_frame(names)
         deadline = time.monotonic() + RESPONSE_S_MAX
         while True:
             _, body = decode_response(ApiKey.METADATA, METADATA_VERSION, self.ask(frame))
             codes = {topic.error_code for topic in body.topics}
+            codes |= {one.error_code for topic in body.topics for one in topic.partitions}
             if codes == {0} and len(body.topics) == len(names):
                 break
             if time.monotonic() > deadline:
-                raise UnexpectedResponse(f"topics were not created, error codes {sorted(codes)}")
+                raise UnexpectedResponse(f"topics have no leaders, error codes {sorted(codes)}")
+        found = {}
+        for topic in body.topics:
+            partitions = sorted(topic.partitions, key=lambda one: int(one.partition_index))
+            found[topic.name] = [one.leader_id for one in partitions]
+        return found
+
+    def create_topics(self, names: list[str]) -> None:
+        """Create topics with the broker's default number of partitions; returns once this broker leads them all."""
+        deadline = time.monotonic() + RESPONSE_S_MAX
+        self.leaders(names)
         for name in names:  # Kafka announces a leader before the leader itself knows the topic
             while -1 in self.end_offsets(name):
                 if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""A server process and its children, pinned to one CPU: start, readiness, pause, CPU time, memory, end."""
+"""A server process and its children, pinned to CPUs: start, readiness, pause, CPU time, memory, end."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ LOG_TAIL_CHARS = 2000
 PORTS = (12_000, 30_000)
 """Below the range from which the system takes ports for outgoing connections."""
 
+_CPU_OF_PROCESS = 2
+"""The low bits of the identifier of another process's CPU clock, see clock_getcpuclockid(3)."""
+
 
 class ServerFailed(Exception):
     """A server did not start or did not stop; the message contains the end of its output."""
@@ -38,10 +41,14 @@ class ServerProcess:
     """Runs in its own session, so that its child processes can be found, measured and killed with it."""
 
     def __init__(
-        self, command: Sequence[str], home: Path, cpu: int, *, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        home: Path,
+        *cpus: int,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._log_path = home / "server.log"
-        with self._log_path.open("ab") as log, on_cpu(cpu):
+        with self._log_path.open("ab") as log, on_cpu(*cpus):
             self.started_ns = time.perf_counter_ns()
             self._process = subprocess.Popen(
                 list(command),
@@ -69,7 +76,7 @@ class ServerProcess:
 
     def resident_mb(self) -> float:
         """Resident memory of all processes of its session."""
-        return sum(_resident_bytes(pid) for pid in _session_members(self._process.pid)) / 1e6
+        return sum(resident_bytes(pid) for pid in _session_members(self._process.pid)) / 1e6
 
     def cpu_s(self) -> float:
         """CPU time of its process tree so far: user and system, including threads and children that have exited."""
@@ -134,7 +141,8 @@ def _session_members(session: int) -> list[int]:
     return found
 
 
-def _resident_bytes(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
+    """Resident memory of one process; 0 if it has exited."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except OSError:
@@ -149,6 +157,11 @@ def _cpu_ticks(pid: int) -> int:
     except OSError:
         return 0
     return sum(int(field) for field in fields[11:15])
+
+
+def cpu_clock_s(pid: int) -> float:
+    """CPU time of one running process and its threads, finer than the ticks of /proc/PID/stat. Linux only."""
+    return time.clock_gettime(~pid << 3 | _CPU_OF_PROCESS)
 
 
 def free_port() -> int:
