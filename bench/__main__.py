@@ -24,6 +24,7 @@ from bench.rows import (
     group_recovery,
     http,
     metadata,
+    metadata_etcd,
     offset_commits,
     partitions,
     rdkafka,
@@ -75,6 +76,9 @@ ROWS = {
     "http": Entry(http.measure, "messages per second over HTTP, in batches", (5, 3)),
     "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 3)),
     "metadata": Entry(metadata.measure, "changes of the catalog per second through a coordinator", (5, 3)),
+    "metadata-etcd": Entry(
+        metadata_etcd.measure, "changes of the catalog per second through three members of etcd", (5, 3)
+    ),
     "forward": Entry(
         forward.measure, "publishes through a broker that does not lead the partition", (16, 16)
     ),
