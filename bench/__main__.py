@@ -16,6 +16,7 @@ import penstock
 from bench import report
 from bench.figures import Figure
 from bench.rows import (
+    cluster_start,
     deliveries,
     doors,
     doors_open,
@@ -24,6 +25,7 @@ from bench.rows import (
     group_recovery,
     http,
     metadata,
+    metadata_etcd,
     offset_commits,
     partitions,
     rdkafka,
@@ -75,6 +77,12 @@ ROWS = {
     "http": Entry(http.measure, "messages per second over HTTP, in batches", (5, 3)),
     "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 3)),
     "metadata": Entry(metadata.measure, "changes of the catalog per second through a coordinator", (5, 3)),
+    "metadata-etcd": Entry(
+        metadata_etcd.measure, "changes of the catalog per second through three members of etcd", (5, 3)
+    ),
+    "cluster-start": Entry(
+        cluster_start.measure, "five brokers: start, idle cost, 10,000 partitions, a new controller", (10, 5)
+    ),
     "forward": Entry(
         forward.measure, "publishes through a broker that does not lead the partition", (16, 16)
     ),

@@ -77,6 +77,28 @@ class ClusterProcess:
         """CPU time of all brokers so far, without that of the coordinator."""
         return sum(cpu_clock_s(broker.pid) for broker in self.brokers)
 
+    def cpu_of_all_s(self) -> float:
+        """CPU time of brokers, coordinator and command so far."""
+        assert self._process is not None, "the cluster is not running"
+        return self.cpu_s() + cpu_clock_s(self.coordinator_pid) + self._process.cpu_s()
+
+    def await_restart(self, node_id: int) -> None:
+        """Wait until the supervisor has started a killed broker again."""
+        assert self._process is not None, "the cluster is not running"
+        path, dead = self.home / "data" / "run" / f"broker-{node_id}.json", self.brokers[node_id - 1].pid
+
+        def is_ready() -> bool:
+            return (
+                path.exists()
+                and (read := path.read_text()).endswith("}\n")
+                and json.loads(read)["pid"] != dead
+            )
+
+        self._process.await_ready(is_ready, POLL_S)
+        self.brokers[node_id - 1] = self.brokers[node_id - 1]._replace(
+            pid=json.loads(path.read_text())["pid"]
+        )
+
     def stop(self) -> None:
         """Stop cleanly. Raises ServerFailed."""
         assert self._process is not None, "the cluster is not running"

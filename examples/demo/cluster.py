@@ -221,6 +221,7 @@ def outage(stage: Stage, cluster: Cluster, leaders: dict[int, int], letters: Ack
             break
     else:
         return stage.check(False, f"broker {VICTIM} is away for long enough to look at the others")
+    stage.say("penstock cluster status:")
     for text in status:
         stage.say(f"  {text}")
     count = sum(leader == VICTIM for leader in leaders.values())

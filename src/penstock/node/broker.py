@@ -487,14 +487,13 @@ async def _start(
         )
     last_run = None
     if shared is not None:
-        from penstock.node.cluster_parts import LastRun
+        from penstock.node.cluster_parts import LastRun, end_last_run
 
-        registration = checkpoint.load_registration(files)
-        last_run = LastRun(
-            registration.complete_epoch(runtime.boot_id, was_clean=was_clean),
-            has_directory=not is_new or settings.storage is Storage.MEMORY,
-            session=registration.session,
-        )
+        found = checkpoint.load_registration(files)
+        complete_epoch = found.complete_epoch(runtime.boot_id, was_clean=was_clean)
+        has_directory = not is_new or settings.storage is Storage.MEMORY
+        last_run = LastRun(complete_epoch, has_directory, found.session)
+        await end_last_run(shared, identity.node_id, found.session)
     broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()
     return broker

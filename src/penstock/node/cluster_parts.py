@@ -5,8 +5,10 @@ without them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
+from penstock.core.errors import BrokerError
 from penstock.core.gossip.peer import CONTROLLER
 from penstock.core.limits import LINK_KEY_BYTES
 from penstock.core.machines.catalog.catalog import Catalog
@@ -21,7 +23,7 @@ from penstock.node.cluster.catalog_host import CatalogHost, Decide
 from penstock.node.cluster.cluster_settings import ClusterSettings
 from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership, MemberProfile
-from penstock.node.cluster.metadata_log import SharedMetadataLog
+from penstock.node.cluster.metadata_log import SharedMetadataLog, broker_session_name
 from penstock.node.coordinators.remote_sources import RemoteSources
 from penstock.node.coordinators.transaction_links import TransactionLinks
 from penstock.node.peers.gossip_member import GossipMember
@@ -46,6 +48,19 @@ class LastRun(NamedTuple):
     """Whether there is a directory, or none is needed."""
     session: int = 0
     """The number of its session."""
+
+
+async def end_last_run(shared: SharedMetadataLog, node_id: int, session: int) -> None:
+    """End the sessions of the last process on this directory. It held the lock that this one holds, so it is dead:
+    others need not wait for its time to run out, above all if it was the controller."""
+    name = broker_session_name(node_id)
+    with suppress(BrokerError):  # they end by themselves
+        async for live in shared.follow_sessions():
+            if any(one.name == name and one.number == session for one in live):
+                for one in live:
+                    if one.holder == node_id:
+                        await shared.end_session(one)
+            return
 
 
 def make_links(runtime: Runtime, identity: Identity, catalog: Catalog) -> tuple[PeerLinks, TransactionLinks]:

@@ -13,7 +13,7 @@ from penstock.core.model import NewRecord
 from penstock.core.records.batch import BatchHeader, Buffer
 from penstock.core.records.build import open_batch, seal_batch
 from penstock.core.records.payload import encode_records
-from penstock.node.cluster.metadata_log import EVENT_UNITS
+from penstock.node.cluster.metadata_log import EVENT_UNITS, EventRecord
 from penstock.node.runtime.slices import Sliced, chunks
 
 
@@ -34,3 +34,12 @@ def open_events(batch: Buffer, header: BatchHeader) -> Sliced[tuple[Event, ...]]
         events += (decode(one.key, one.value) for one in some)
         yield EVENT_UNITS * len(some)
     return tuple(events)
+
+
+def open_event_records(batch: Buffer, header: BatchHeader) -> Sliced[tuple[EventRecord, ...]]:
+    """Keys and values of the events of a batch, which are not decoded."""
+    records: list[EventRecord] = []
+    for some in chunks(open_batch(batch, header)):
+        records += ((one.key or b"", one.value) for one in some)
+        yield len(some)
+    return tuple(records)

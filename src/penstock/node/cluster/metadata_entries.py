@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.catalog.events import decode as decode_event
 from penstock.core.machines.catalog.events import encode as encode_event
-from penstock.node.cluster.metadata_log import EVENT_UNITS, Entry
+from penstock.node.cluster.metadata_log import EVENT_UNITS, Entry, EventRecord, RecordEntry
 from penstock.node.runtime.slices import Sliced, chunks
 from penstock.wire.metadata.fields import decode_metadata_records, encode_metadata_records
 from penstock.wire.metadata.frames import EntryPart, encode
@@ -34,21 +34,23 @@ def decoded_events(records: bytes) -> Sliced[tuple[Event, ...]]:
     return tuple(events)
 
 
-def encoded_entries(number: int, entries: Sequence[Entry], end_index: int) -> Sliced[list[bytes]]:
+def encoded_entries(number: int, entries: Sequence[RecordEntry], end_index: int) -> Sliced[list[bytes]]:
     """The frames of one reply. No frame is larger than a chunk of events, whatever the size of an entry."""
     frames = []
     for at, (entry, some, ends_entry) in enumerate(parts := list(_parts(entries))):
-        records = encode_metadata_records([encode_event(event) for event in some])
+        records = encode_metadata_records(some)
         part = EntryPart(entry.index, records, entry.is_snapshot, ends_entry, at == len(parts) - 1)
         frames.append(encode(number, part))
-        yield EVENT_UNITS * len(some)
+        yield len(some)
     return frames or [encode(number, EntryPart(end_index, b"", False, False, True))]
 
 
-def _parts(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Sequence[Event], bool]]:
+def _parts(
+    entries: Sequence[RecordEntry],
+) -> Iterator[tuple[RecordEntry, Sequence[EventRecord], bool]]:
     """Each chunk of each entry, and whether it is the entry's last."""
     for entry in entries:
-        pieces = list(chunks(entry.events, EVENTS_PER_YIELD))
+        pieces = list(chunks(entry.records, EVENTS_PER_YIELD))
         for at, some in enumerate(pieces, 1):
             yield entry, some, at == len(pieces)
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from penstock.core.errors import BrokerError, NotLeader, Offline
 from penstock.core.log.log import Log, LogLimits
-from penstock.core.machines.catalog.events import Event
-from penstock.core.records.batch import decode_header
-from penstock.node.cluster.event_batch import open_events, seal_events
+from penstock.core.machines.catalog.events import Event, encode
+from penstock.core.records.batch import BatchHeader, Buffer, decode_header
+from penstock.node.cluster.event_batch import open_event_records, open_events, seal_events
 from penstock.node.cluster.metadata_log import (
     BrokerSession,
     Conflict,
     Entry,
     LiveSession,
+    RecordEntry,
     lost_history,
     replaced_log,
 )
@@ -31,6 +32,8 @@ from penstock.node.replicas.sync import sync_log
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
+
+T = TypeVar("T")
 
 DIRECTORY = "metadata"
 SEGMENT_BYTES = 4 << 20
@@ -133,6 +136,24 @@ class MetadataFile:
             return self.end_index
 
     async def read(self, from_index: int) -> Sequence[Entry]:
+        recent = self._read_recent(from_index)
+        if recent is not None:
+            return recent
+        async with self._files_turn:
+            found = await self._runtime.slices.run(self._read(from_index, open_events))
+        return [Entry(*one) for one in found]
+
+    async def read_records(self, from_index: int) -> Sequence[RecordEntry]:
+        """The same without decoding events: several brokers that start read the whole log at the same time."""
+        recent = self._read_recent(from_index)
+        if recent is not None:
+            return [RecordEntry(one.index, [encode(event) for event in one.events]) for one in recent]
+        async with self._files_turn:
+            found = await self._runtime.slices.run(self._read(from_index, open_event_records))
+        return [RecordEntry(*one) for one in found]
+
+    def _read_recent(self, from_index: int) -> list[Entry] | None:
+        """What memory holds; None if it must be read from the files."""
         if from_index > self.end_index:
             raise lost_history(from_index, self.end_index)
         if from_index == self.end_index:
@@ -140,14 +161,15 @@ class MetadataFile:
         recent = [entry for entry in self._recent if entry.index > from_index]
         if recent and recent[0].index - len(recent[0].events) == from_index:
             return recent
-        async with self._files_turn:
-            return await self._runtime.slices.run(self._read(from_index))
+        return None
 
-    def _read(self, from_index: int) -> Sliced[list[Entry]]:
+    def _read(
+        self, from_index: int, open_batch: Callable[[Buffer, BatchHeader], Sliced[tuple[T, ...]]]
+    ) -> Sliced[list[tuple[int, tuple[T, ...], bool]]]:
         end_index, segments = self.end_index, list(self._log.segments)
         compacted_upto = max((one.next_offset for one in segments if one.is_cleaned), default=0)
         is_snapshot = from_index < compacted_upto
-        entries: list[Entry] = []
+        entries: list[tuple[int, tuple[T, ...], bool]] = []
         for segment in segments:
             if segment.next_offset <= from_index and not is_snapshot:
                 continue
@@ -159,9 +181,9 @@ class MetadataFile:
                     continue
                 if first < from_index and not is_snapshot:
                     raise replaced_log(from_index)
-                entries.append(Entry(next_index, (yield from open_events(found.raw, found.header))))
+                entries.append((next_index, (yield from open_batch(found.raw, found.header)), False))
         if is_snapshot:
-            return [Entry(end_index, tuple(event for entry in entries for event in entry.events), True)]
+            return [(end_index, tuple(one for _, some, _ in entries for one in some), True)]
         return entries
 
     async def follow(self, from_index: int) -> AsyncIterator[Entry]:

@@ -37,6 +37,19 @@ class Entry:
     """The events are the whole state at `index`: keys that they do not name do not exist."""
 
 
+EventRecord = tuple[bytes, bytes | None]
+"""An event as it is stored: its key and its value; a null value deletes the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEntry:
+    """The same with stored events, for whoever hands them on."""
+
+    index: int
+    records: Sequence[EventRecord]
+    is_snapshot: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Another append came first: the log now ends at `index`. Nothing was changed."""

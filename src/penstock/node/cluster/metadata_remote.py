@@ -47,6 +47,8 @@ logger = logging.getLogger("penstock.metadata")
 
 CALL_S_MAX = 5.0
 """Default deadline of a call."""
+READ_S_MAX = 60.0
+"""For the whole log of a large cluster, which all brokers may want at the same time."""
 RECONNECT_S_MIN, RECONNECT_S_MAX = 0.05, 1.0
 TOKEN_BYTES = 16
 
@@ -241,15 +243,17 @@ class RemoteMetadataLog:
 
     async def read(self, from_index: int) -> Sequence[Entry]:
         try:
-            async with asyncio.timeout(self._call_s_max):
-                return await self._read(ReadFrom(from_index, False))
+            async with asyncio.timeout(READ_S_MAX):
+                return await self._read(ReadFrom(from_index, False), self._call_s_max)
         except TimeoutError:
             raise self._unreachable() from None
 
-    async def _read(self, message: ReadFrom) -> list[Entry]:
-        """Repeated on another connection until it succeeds."""
+    async def _read(self, message: ReadFrom, link_s_max: float | None = None) -> list[Entry]:
+        """Repeated on another connection until it succeeds; `link_s_max`: how long to wait for one. A coordinator
+        that hangs is noticed by renewals, which overtake: a long log may take its time."""
         while True:
-            link = await self._ready_link()
+            async with asyncio.timeout(link_s_max):
+                link = await self._ready_link()
             try:
                 parts = await link.call_for_entries(message)
             except ConnectionError:

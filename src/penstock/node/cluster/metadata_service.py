@@ -250,7 +250,7 @@ class MetadataConversation:
 
     async def _read(self, number: int, message: ReadFrom) -> list[bytes]:
         service = self._service
-        entries = await service.log.read(message.from_index)
+        entries = await service.log.read_records(message.from_index)
         return await service.runtime.slices.run(encoded_entries(number, entries, service.log.end_index))
 
     async def _open_session(self, number: int, message: OpenSession) -> list[bytes]:

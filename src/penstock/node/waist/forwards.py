@@ -42,6 +42,8 @@ from penstock.node.waist.record_batches import (
     settle_appended,
 )
 
+SHORT_RECORDS = 16
+"""A batch of so few records is built at once; slicing would cost more than it."""
 RECORDS_CUT_PER_UNIT = 16
 """Cost of queueing: records per unit."""
 REMOTES_SWEEP_MIN = 1_024
@@ -197,6 +199,13 @@ class Forwards:
         """Send the next batch of a partition, unless one is in flight."""
         if remote.flight is not None or not remote.waiting or remote.is_ready:
             return
+        if (
+            not self._is_sending
+            and len(remote.waiting) == 1
+            and len(remote.waiting[0].records) <= SHORT_RECORDS
+        ):
+            self._send_next(remote)
+            return
         remote.is_ready = True
         self._ready.append(remote)
         if not self._is_sending:
@@ -210,13 +219,17 @@ class Forwards:
         while self._ready:
             remote = self._ready.popleft()
             remote.is_ready = False
-            run = self._next_run(remote)
-            if run is None:
-                continue
-            batch = memoryview(build_batch(run.records, self._broker.runtime.clock.now_ms()))
-            remote.flight = _Flight(run, batch)
-            self._attempt(remote, remote.flight)
-            yield append_units(len(run.records))
+            yield append_units(self._send_next(remote))
+
+    def _send_next(self, remote: RemotePartition) -> int:
+        """Build and send the next batch of a partition, if there is one; returns how many records it has."""
+        run = self._next_run(remote)
+        if run is None:
+            return 0
+        batch = memoryview(build_batch(run.records, self._broker.runtime.clock.now_ms()))
+        remote.flight = _Flight(run, batch)
+        self._attempt(remote, remote.flight)
+        return len(run.records)
 
     def _ready_sent(self, outcome: object) -> None:
         self._is_sending = False

@@ -51,6 +51,9 @@ _RESPONSE_V1 = struct.Struct(">iix")
 _CORRELATION = struct.Struct(">i")
 _ERROR = struct.Struct(">h")
 _SIZE_BYTES = 4
+_START_BYTES = _REQUEST_START.size - _SIZE_BYTES
+_FLEXIBLE_START_BYTES = _START_BYTES + 1
+"""With the count of tagged fields, which are none."""
 _new = tuple.__new__
 _BUFFERS = (bytes, bytearray, memoryview)
 
@@ -204,10 +207,26 @@ def encode_request_parts(
     cuts: list[int] = []
     encode(body, parts, cuts)
     client = b"" if client_id is None else client_id.encode()
-    tags = b"\0" if version >= _VERSIONS[api_key][2] else b""
-    size = _REQUEST_START.size - _SIZE_BYTES + len(client) + len(tags) + sum(map(len, parts))
+    if version >= _VERSIONS[api_key][2]:
+        start, tail = _FLEXIBLE_START_BYTES, b"\0"
+    else:
+        start, tail = _START_BYTES, b""
     client_size = -1 if client_id is None else len(client)
-    parts[:0] = (_REQUEST_START.pack(size, api_key, version, correlation_id, client_size), client, tags)
+    if not cuts:
+        content = b"".join(parts)
+        size = start + len(client) + len(content)
+        return [
+            b"".join(
+                (
+                    _REQUEST_START.pack(size, api_key, version, correlation_id, client_size),
+                    client,
+                    tail,
+                    content,
+                )
+            )
+        ]
+    size = start + len(client) + sum(map(len, parts))
+    parts[:0] = (_REQUEST_START.pack(size, api_key, version, correlation_id, client_size), client, tail)
     pieces: list[Buffer] = []
     before = 0
     for cut in cuts:

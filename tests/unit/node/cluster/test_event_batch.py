@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import CorruptBatch
-from penstock.core.machines.catalog.events import Event, Topic, TopicRemoved, TopicSaved
+from penstock.core.machines.catalog.events import Event, Topic, TopicRemoved, TopicSaved, encode
 from penstock.core.records.batch import check
-from penstock.node.cluster.event_batch import open_events, seal_events
+from penstock.node.cluster.event_batch import open_event_records, open_events, seal_events
 from penstock.node.runtime.slices import run_unsliced
 
 
@@ -21,6 +21,7 @@ def test_any_number_of_events_is_one_batch(count: int) -> None:
     header = check(batch)
     assert (header.count, header.size) == (count, len(batch))
     assert run_unsliced(open_events(batch, header)) == tuple(events)
+    assert run_unsliced(open_event_records(batch, header)) == tuple(encode(event) for event in events)
     batch[-1] ^= 1
     with pytest.raises(CorruptBatch):
         check(batch)

@@ -46,12 +46,13 @@ def test_partitions_are_spread_and_led_where_they_are_placed() -> None:
     on_a_cluster(play)
 
 
-def test_one_broker_is_the_controller_and_another_takes_over() -> None:
-    def holder(nodes: ClusterNodes) -> int:
-        """The controller, if all brokers agree."""
-        found = {one.controller_id for one in nodes.brokers.values()}
-        return found.pop() if len(found) == 1 else -1
+def holder(nodes: ClusterNodes) -> int:
+    """The controller, if all brokers agree."""
+    found = {one.controller_id for one in nodes.brokers.values()}
+    return found.pop() if len(found) == 1 else -1
 
+
+def test_one_broker_is_the_controller_and_another_takes_over() -> None:
     async def play(nodes: ClusterNodes) -> None:
         await until(lambda: holder(nodes) != -1)
         first = holder(nodes)
@@ -97,6 +98,19 @@ def test_a_killed_broker_ends_the_session_of_its_last_run_and_fences_it() -> Non
         await nodes.converged()
         assert sorted(leaders(nodes)) == [1, 2, 3]
         assert nodes.brokers[1].catalog.cluster.broker(2).epoch > earlier.epoch
+
+    on_a_cluster(play)
+
+
+def test_a_killed_controller_that_is_back_lets_another_take_over_at_once() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await until(lambda: holder(nodes) != -1)
+        first = holder(nodes)
+        nodes.kill(first)
+        before_s = asyncio.get_running_loop().time()
+        await nodes.start(first)
+        await until(lambda: holder(nodes) not in (-1, first))
+        assert asyncio.get_running_loop().time() - before_s < 1.0, "its session did not have to expire"
 
     on_a_cluster(play)
 

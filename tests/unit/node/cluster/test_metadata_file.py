@@ -15,7 +15,7 @@ from penstock.core.limits import PRODUCER_IDS_BLOCK
 from penstock.core.log import checksummed_file as checked
 from penstock.core.log.log import Log
 from penstock.core.log.recovery import open_log
-from penstock.core.machines.catalog.events import Event, Topic, TopicSaved
+from penstock.core.machines.catalog.events import Event, Topic, TopicSaved, encode
 from penstock.core.model import NewRecord
 from penstock.core.ports import Files
 from penstock.core.records.batch import check
@@ -23,6 +23,7 @@ from penstock.core.records.build import build_batch
 from penstock.node import checkpoint
 from penstock.node.broker import TOPICS_DIRECTORY, start_broker
 from penstock.node.cluster.metadata_file import DIRECTORY, LIMITS, MetadataFile
+from penstock.node.cluster.metadata_log import RecordEntry
 from penstock.node.settings import Settings
 from sim.disk import SimDisk
 
@@ -102,6 +103,28 @@ def test_appends_that_were_just_made_are_followed_without_reading_them_again() -
         events = topics(2, 2)
         await file.append(0, events)
         assert [one is other for one, other in zip((await first).events, events, strict=True)] == [True, True]
+
+    run(test)
+
+
+def test_stored_events_are_handed_on_from_memory_and_from_the_file() -> None:
+    async def test() -> None:
+        disk = SimDisk(random.Random(1))
+        file = await reopened(disk)
+        events = [topics(2, 2), topics(4, 1)]
+        await file.append(0, events[0])
+        await file.append(2, events[1])
+        expected = [
+            RecordEntry(2, [encode(one) for one in events[0]]),
+            RecordEntry(3, [encode(events[1][0])]),
+        ]
+        assert await file.read_records(0) == expected
+        assert await file.read_records(3) == []
+        file.close()
+        stored = await (await reopened(disk)).read_records(0)
+        assert [(one.index, list(one.records)) for one in stored] == [
+            (one.index, list(one.records)) for one in expected
+        ]
 
     run(test)
 

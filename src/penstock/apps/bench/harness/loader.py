@@ -100,6 +100,11 @@ class Loader:
             found[topic.name] = [one.leader_id for one in partitions]
         return found
 
+    def controller(self) -> int:
+        """The broker that this one calls the controller; -1 if it knows none."""
+        _, body = decode_response(ApiKey.METADATA, METADATA_VERSION, self.ask(metadata_frame([])))
+        return int(body.controller_id)
+
     def create_topics(self, names: list[str]) -> None:
         """Create topics with the broker's default number of partitions; returns once this broker leads them all."""
         deadline = time.monotonic() + RESPONSE_S_MAX

@@ -98,6 +98,9 @@ class PartitionRemoved(NamedTuple):
 
 ClusterEvent = ClusterSaved | LinkKeySaved | BrokerSaved | BrokerRemoved | PartitionSaved | PartitionRemoved
 
+_RARE_FIELDS = frozenset({"elr", "last_leader", "adding", "removing", "is_recovering"})
+"""Fields of a partition that are left out while they are unset."""
+
 
 def _broker_key(broker_id: int) -> bytes:
     return BROKER_PREFIX + str(broker_id).encode()
@@ -222,17 +225,21 @@ def _decode_partition(topic_id: bytes, index: int, fields: _Fields) -> Partition
         leader=fields.whole("leader", NO_LEADER),
         leader_epoch=fields.whole("leader_epoch", 0),
         partition_epoch=fields.whole("partition_epoch", 0),
-        elr=fields.brokers("elr", absent=()),
-        last_leader=fields.whole("last_leader", 0, absent=NO_LEADER),
-        adding=fields.brokers("adding", absent=()),
-        removing=fields.brokers("removing", absent=()),
-        is_recovering=fields.flag("is_recovering", absent=False),
     )
+    if not _RARE_FIELDS.isdisjoint(fields.content):
+        partition = partition._replace(
+            elr=fields.brokers("elr", absent=()),
+            last_leader=fields.whole("last_leader", 0, absent=NO_LEADER),
+            adding=fields.brokers("adding", absent=()),
+            removing=fields.brokers("removing", absent=()),
+            is_recovering=fields.flag("is_recovering", absent=False),
+        )
     if not partition.target:
         raise fields.torn("it has no replicas")
-    for name in ("isr", "elr", "adding", "removing"):
-        if not set(getattr(partition, name)) <= set(partition.replicas):
-            raise fields.torn(f"{name} names brokers that hold no replica")
+    if partition.isr != partition.replicas or not _RARE_FIELDS.isdisjoint(fields.content):
+        for name in ("isr", "elr", "adding", "removing"):
+            if not set(getattr(partition, name)) <= set(partition.replicas):
+                raise fields.torn(f"{name} names brokers that hold no replica")
     if partition.leader not in (NO_LEADER, *partition.isr):
         raise fields.torn(f"the leader {partition.leader} is not in the ISR")
     return PartitionSaved(partition)
