@@ -17,6 +17,7 @@ from bench import report
 from bench.figures import Figure
 from bench.rows import (
     cluster_start,
+    cores,
     deliveries,
     doors,
     doors_open,
@@ -83,6 +84,7 @@ ROWS = {
     "cluster-start": Entry(
         cluster_start.measure, "five brokers: start, idle cost, 10,000 partitions, a new controller", (10, 5)
     ),
+    "cores": Entry(cores.measure, "small batches of librdkafka with `--cores 2` and 1", (6, 2)),
     "forward": Entry(
         forward.measure, "publishes through a broker that does not lead the partition", (16, 16)
     ),

@@ -16,6 +16,8 @@ from penstock.apps.bench.harness.loader import Loader
 from penstock.apps.bench.harness.process import CpuTime, ServerProcess, cpu_clock_s
 
 POLL_S = 0.002
+UP = ("cluster", "up", "--no-console", "--base-port", "0", "--brokers")
+CORES = ("start", "--port", "0", "--cores")
 
 
 class RunningBroker(NamedTuple):
@@ -31,10 +33,19 @@ class RunningBroker(NamedTuple):
 class ClusterProcess:
     """One local cluster on one directory; may be started again after `stop`. `flags` have `_` in place of `-`."""
 
-    def __init__(self, home: Path, cpus: Sequence[int], brokers: int, flags: Mapping[str, str | int]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        cpus: Sequence[int],
+        brokers: int,
+        flags: Mapping[str, str | int],
+        words: Sequence[str] = UP,
+    ) -> None:
+        """`words`: the command without the number of brokers, which follows."""
         self.home = home
         self._cpus = cpus
         self._count = brokers
+        self._words = words
         self._flags = flags
         self._ready_path = home / "ready.json"
         self._process: ServerProcess | None = None
@@ -45,9 +56,8 @@ class ClusterProcess:
         """Start and wait until all brokers are ready; returns the milliseconds from exec. Raises ServerFailed."""
         assert self._process is None, "the cluster is already running"
         self._ready_path.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "penstock", "cluster", "up", "--no-console", "--base-port", "0"]
-        command += ["--brokers", str(self._count), "--data-dir", str(self.home / "data")]
-        command += ["--ready-file", str(self._ready_path)]
+        command = [sys.executable, "-m", "penstock", *self._words, str(self._count)]
+        command += ["--data-dir", str(self.home / "data"), "--ready-file", str(self._ready_path)]
         for name, value in self._flags.items():
             command += ["--" + name.replace("_", "-"), str(value)]
         self._process = ServerProcess(command, self.home, *self._cpus)
@@ -125,11 +135,11 @@ def _broker(ready: dict[str, object]) -> RunningBroker:
 
 @contextmanager
 def stopped_cluster(
-    session: Session, brokers: int, *cpus: int, **flags: str | int
+    session: Session, brokers: int, *cpus: int, words: Sequence[str] = UP, **flags: str | int
 ) -> Iterator[ClusterProcess]:
     """A cluster on a new directory that the row starts itself; all its processes run on these CPUs."""
     with session.home() as home:
-        cluster = ClusterProcess(home, cpus, brokers, flags)
+        cluster = ClusterProcess(home, cpus, brokers, flags, words)
         try:
             yield cluster
         finally:

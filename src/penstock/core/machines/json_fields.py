@@ -21,7 +21,7 @@ class JsonFields:
     def __init__(self, key: bytes, value: bytes | None) -> None:
         self._key = key
         try:
-            content = json.loads(value if value is not None else b"")
+            content = json.loads("" if value is None else str(value, "utf-8"))
         except (ValueError, RecursionError):
             raise self.torn("its value is not JSON") from None
         if not isinstance(content, dict):

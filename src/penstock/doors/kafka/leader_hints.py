@@ -10,7 +10,8 @@ from penstock.wire.kafka import messages
 PRODUCE_FROM, FETCH_FROM = 10, 16
 """The first versions with leaders and their addresses. Fetch could name the leader earlier, but not its address."""
 
-ResponseT = TypeVar("ResponseT", messages.ProduceResponse, messages.FetchResponse)
+# Quoted: the classes of messages are made on first use, and a start needs none of these.
+ResponseT = TypeVar("ResponseT", "messages.ProduceResponse", "messages.FetchResponse")
 
 
 def add_leader_hint(

@@ -41,8 +41,7 @@ EventRecord = tuple[bytes, bytes | None]
 """An event as it is stored: its key and its value; a null value deletes the key."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEntry:
+class RecordEntry(NamedTuple):
     """The same with stored events, for whoever hands them on."""
 
     index: int

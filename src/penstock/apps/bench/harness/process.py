@@ -89,6 +89,10 @@ class ServerProcess:
         yield spent
         spent.cpu_s = self.cpu_s() - before_s
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def open_files(self) -> int:
         """Open file descriptors of the process itself."""
         return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
