@@ -19,7 +19,9 @@ SPARK_KILLS ?= 50
 SPARK_SEED ?= 1
 TESTS ?= tests
 TEST_NODES ?= 3
-CLUSTER_TESTS ?= $(if $(filter etcd,$(STORE)),tests/contract/test_doors.py tests/seeds tests/compat/test_versions.py tests/compat/test_groups_calls.py tests/compat/test_transactions.py,tests/compat tests/contract tests/seeds)
+ETCD_TESTS = tests/contract/test_doors.py tests/seeds $(addprefix tests/compat/, test_kafka_answers.py test_versions.py test_groups_calls.py \
+	test_at_least_once.py test_transactions.py::test_a_broker_that_dies_in_between test_transactions.py::test_the_clients_together)
+CLUSTER_TESTS ?= $(if $(filter etcd,$(STORE)),$(ETCD_TESTS),tests/compat tests/contract tests/seeds)
 KAFKA_TESTS = $$(grep -rlE '\bmessages\.[A-Z]' --include='*.py' tests bench | xargs grep -l 'wire\.kafka')
 PY := .venv/bin/python
 
@@ -88,7 +90,7 @@ chaos: setup ## kill clients and brokers under load, verify every history (CHAOS
 sim: setup ## simulate a cluster under faults, one run per seed (SEEDS=5000 FIRST=0 JOBS=2; SEED=123: one run, with its story)
 	@PYTHONPATH=src:tests $(PY) -m sim.campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS))
 
-spark-proof: setup ## kill Spark pipelines repeatedly: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1; NODES=3: against a cluster)
+spark-proof: setup ## kill Spark pipelines repeatedly: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1; NODES=3: against a cluster whose partitions move)
 	@SPARK_NODES=$(NODES) SPARK_KILLS=$(SPARK_KILLS) SPARK_SEED=$(SPARK_SEED) $(PY) -m pytest -q -s -m slow tests/spark/test_sink_kills.py tests/spark/test_lake_kills.py
 
 clean: ## remove everything that can be regenerated

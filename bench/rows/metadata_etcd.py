@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.catalog_broker import CatalogBroker, changes_per_s
+from bench.catalog_broker import ChangeLoad, OpenableLog, measure_changes
 from bench.figures import Figure, at_least, figure
 from bench.session import Session
-from penstock.apps.bench.harness.machine import Disk, on_cpu
 from penstock.apps.bench.harness.process import ServerProcess, free_port, is_listening
-from penstock.apps.bench.harness.samples import percentile
 from penstock.apps.etcd_member import DIRECTORY, MemberPlan, etcd_version, find_etcd, member_command
 from penstock.apps.process import loop_factory
 from penstock.core.model import Address
@@ -24,16 +22,12 @@ from penstock.node.cluster.members import ClusterMember
 from penstock.node.cluster.metadata_etcd import MetadataEtcd
 from penstock.node.etcd.client import EtcdClient
 from penstock.node.etcd.target import EtcdTarget
-from penstock.node.runtime.clock import SystemClock, SystemRng
-from penstock.node.runtime.memory import MemoryFiles
 from penstock.node.runtime.runtime import Runtime
-from penstock.node.runtime.workers import ThreadWorkers
 
 MEMBERS = 3
 BROKERS = 3
 IN_FLIGHT = 30
 CHANGES_PER_S_MIN = 200.0
-EVENT_BYTES = 250
 
 
 def measure(session: Session) -> list[Figure]:
@@ -76,42 +70,33 @@ def _two_ports() -> int:
 
 
 async def _measure(session: Session, home: Path, target: EtcdTarget) -> list[Figure]:
-    workers = ThreadWorkers(asyncio.get_running_loop(), 1)
-    runtime = Runtime(SystemClock(), SystemRng(), MemoryFiles(), workers)
-    logs = [MetadataEtcd(EtcdClient(target), runtime) for _ in range(BROKERS)]
-    brokers = [CatalogBroker(log, number, runtime) for number, log in enumerate(logs, 1)]
-    for log, broker in zip(logs, brokers, strict=True):
-        await log.open()
-        await broker.start()
-    disk = Disk(home, b"\xa5" * EVENT_BYTES)
-    few, many = session.pick(100, 30), session.pick(20, 5)
-    flushes: list[float] = []
-    singles: list[float] = []
-    shared: list[float] = []
-    contended: list[float] = []
-    for _ in range(session.pick(5, 3)):
-        session.step("metadata changes through etcd")
-        with on_cpu(session.cpus.server):
-            flushes.append(1e6 / percentile(sorted(disk.flush_us() for _ in range(few)), 0.5))
-        singles.append(await changes_per_s(brokers[:1], 1, few))
-        shared.append(await changes_per_s(brokers[:1], IN_FLIGHT, many))
-        contended.append(await changes_per_s(brokers, IN_FLIGHT // BROKERS, many))
-    disk.close()
-    for log, broker in zip(logs, brokers, strict=True):
-        await broker.stop()
-        await log.close()
-    workers.close()
-    flush = figure("plain", "1/s", flushes, "").value
+    def logs(runtime: Runtime) -> list[OpenableLog]:
+        return [MetadataEtcd(EtcdClient(target), runtime) for _ in range(BROKERS)]
+
+    load = ChangeLoad("metadata changes through etcd", IN_FLIGHT, session.pick(100, 30), session.pick(20, 5))
+    rates = await measure_changes(session, home, logs, load)
+    flush = figure("plain", "1/s", rates.flushes, "").value
     reference = f"append + fdatasync of one event: {flush:,.0f}/s"
     name = f"metadata changes through {MEMBERS} members of etcd"
     return [
-        figure(f"{name}, {IN_FLIGHT} in flight", "changes/s", shared, reference, at_least(CHANGES_PER_S_MIN)),
         figure(
-            f"{name}, {BROKERS} brokers × {IN_FLIGHT // BROKERS}",
+            f"{name}, {IN_FLIGHT} in flight",
             "changes/s",
-            contended,
+            rates.shared,
             reference,
             at_least(CHANGES_PER_S_MIN),
         ),
-        figure(f"{name}, one in flight", "changes/s", singles, f"{reference}; a change waits for a majority"),
+        figure(
+            f"{name}, {BROKERS} brokers × {IN_FLIGHT // BROKERS}",
+            "changes/s",
+            rates.contended,
+            reference,
+            at_least(CHANGES_PER_S_MIN),
+        ),
+        figure(
+            f"{name}, one in flight",
+            "changes/s",
+            rates.singles,
+            f"{reference}; a change waits for a majority",
+        ),
     ]

@@ -1,7 +1,7 @@
 """`make demo`: the core scenario end to end.
 
 Writes records, reads them with another client, kills the broker and checks that nothing is lost; then a consumer
-group, a transaction, five protocols on one log, and a Spark pipeline.
+group, a transaction, five protocols on one log, a cluster of three brokers, and a Spark pipeline.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import sys
 
 from shop import story
 
-from demo import doors, durability, groups, transactions
+from demo import cluster, doors, durability, groups, transactions
 from demo.stage import Stage
 
 
 def main() -> int:
     """Run all scenarios; the exit code is 0 if all checks passed."""
     stage = Stage()
-    acts = [durability.play, groups.play, transactions.play, doors.play, story.play]
+    acts = [durability.play, groups.play, transactions.play, doors.play, cluster.play, story.play]
     outcomes = [act(stage) for act in acts]
     held = all(outcomes)
     stage.curtain(held)

@@ -37,7 +37,7 @@ def play(stage: Stage) -> bool:
         create_topic(broker)
         acked: Acked = {}
         produce(stage, broker, range(FIRST_ORDERS), acked, "confluent-kafka writes")
-        read = asyncio.run(read_back(broker))
+        read = asyncio.run(read_back(broker.bootstrap, TOPIC, PARTITIONS))
         held = stage.check(
             read == acked, f"aiokafka reads back {len(read):,} of {len(acked):,} orders, byte for byte"
         )
@@ -47,10 +47,10 @@ def play(stage: Stage) -> bool:
             f"killed with SIGKILL while writing; {len(acked) - before:,} more orders acknowledged by the end; "
             f"restarted in {restart_s * 1000:.0f} ms"
         )
-        read = asyncio.run(read_back(broker))
+        read = asyncio.run(read_back(broker.bootstrap, TOPIC, PARTITIONS))
         lost = [where for where, value in acked.items() if read.get(where) != value]
         held &= stage.check(not lost, f"{len(lost)} of {len(acked):,} acknowledged orders lost or changed")
-        held &= stage.check(are_dense(read), "offsets are dense in every partition")
+        held &= stage.check(are_dense(read, PARTITIONS), "offsets are dense in every partition")
         held &= stage.check(
             len(set(read.values())) == len(read),
             "no duplicates, although the producer retried",
@@ -120,14 +120,14 @@ def kill_while_producing(stage: Stage, broker: Broker, acked: Acked) -> float:
     return restart_s
 
 
-async def read_back(broker: Broker) -> Acked:
+async def read_back(bootstrap: str, topic: str, partitions: int) -> Acked:
     """All records of the topic, read with another client."""
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
     )
     await consumer.start()
     try:
-        places = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+        places = [TopicPartition(topic, index) for index in range(partitions)]
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
         await consumer.seek_to_beginning(*places)
@@ -141,10 +141,10 @@ async def read_back(broker: Broker) -> Acked:
         await consumer.stop()
 
 
-def are_dense(read: Acked) -> bool:
+def are_dense(read: Acked, partitions: int) -> bool:
     """Whether the offsets of each partition start at 0 and have no gaps."""
     counts = [
-        sorted(offset for partition, offset in read if partition == index) for index in range(PARTITIONS)
+        sorted(offset for partition, offset in read if partition == index) for index in range(partitions)
     ]
     return all(offsets == list(range(len(offsets))) for offsets in counts)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from demo.stage import Stage
+from demo.stage import SECONDS_MAX, Stage, wait_for
 from penstock.testing import Broker, running_broker
 
 TOPIC = "parcels"
@@ -19,7 +18,6 @@ GROUP = "delivery"
 PARTITIONS = 6
 PARCELS = 3_000
 WORKERS = ("ada", "bob", "cyd")
-SECONDS_MAX = 30.0
 WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -103,14 +101,3 @@ def shared(workers: list[Worker]) -> bool:
 
 def shares(workers: list[Worker]) -> str:
     return ", ".join(f"{worker.name} {worker.partitions()}" for worker in workers)
-
-
-def wait_for(holds: object) -> bool:
-    """Poll until the condition holds; False after SECONDS_MAX."""
-    assert callable(holds)
-    deadline = time.monotonic() + SECONDS_MAX
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.02)
-    return False

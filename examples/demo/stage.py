@@ -1,12 +1,15 @@
-"""Terminal output of the demo: titles, lines, tables and checks."""
+"""Terminal output of the demo: titles, lines, tables and checks; and waiting for what is checked."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+SECONDS_MAX = 30.0
 
 
 class Stage:
@@ -56,3 +59,13 @@ class Stage:
             else "[bold red]A check failed: see the red line above.[/]"
         )
         self.console.print(f"\n{verdict} [dim]({took_s:.1f} s)[/]")
+
+
+def wait_for(holds: Callable[[], bool]) -> bool:
+    """Poll until the condition holds; False after SECONDS_MAX."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.02)
+    return False

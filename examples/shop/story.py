@@ -1,4 +1,4 @@
-"""Scenario five: two Spark pipelines over a shop's orders, with the results checked against the input."""
+"""Scenario six: two Spark pipelines over a shop's orders, with the results checked against the input."""
 
 from __future__ import annotations
 

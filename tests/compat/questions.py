@@ -67,13 +67,16 @@ def _elect(name: str, kind: int, topics: list[tuple[str, list[int]]] | None, ver
     return Question(name, ApiKey.ELECT_LEADERS, version, body)
 
 
-def _create(name: str, topic: str, **configs: str) -> Question:
+def _create(name: str, topic: str, at: int | None = None, **configs: str) -> Question:
+    """`at`: the broker of both partitions."""
     listed = [{"name": one.replace("_", "."), "value": value} for one, value in configs.items()]
     wanted = {
         "name": topic,
-        "num_partitions": 2,
-        "replication_factor": 1,
-        "assignments": [],
+        "num_partitions": 2 if at is None else -1,
+        "replication_factor": 1 if at is None else -1,
+        "assignments": []
+        if at is None
+        else [{"partition_index": index, "broker_ids": [at]} for index in (0, 1)],
         "configs": listed,
     }
     body = {"topics": [wanted], "timeout_ms": 10_000, "validate_only": False}
@@ -160,7 +163,7 @@ _BROKER_NAMES = [
 ]
 
 QUESTIONS = [
-    _create("create", TOPIC_NAME),
+    _create("create", TOPIC_NAME, at=NODE_ID),
     Question("acls", ApiKey.DESCRIBE_ACLS, 3, dict(_ACL)),
     Question("acls 1", ApiKey.DESCRIBE_ACLS, 1, dict(_ACL)),
     Question("create acls", ApiKey.CREATE_ACLS, 3, {"creations": [_GRANT, _GRANT]}),

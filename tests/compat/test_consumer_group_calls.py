@@ -22,8 +22,9 @@ class Caller:
         self.topic = topic
         self.group = f"group-{uuid.uuid4().hex[:8]}"
 
-    def call(self, key: ApiKey, version: int, body: Any) -> Any:
-        self._raw.go(ApiKey.CONSUMER_GROUP_HEARTBEAT, {"group_id": self.group})
+    def call(self, key: ApiKey, version: int, body: Any, group: str | None = None) -> Any:
+        """Ask the coordinator of a group, the caller's own unless another is named."""
+        self._raw.go(ApiKey.CONSUMER_GROUP_HEARTBEAT, {"group_id": group or self.group})
         self._raw.send_bytes(encode_request(key, version, 1, "caller", body))
         return decode_response(key, version, self._raw.receive_frame())[1]
 
@@ -42,9 +43,9 @@ class Caller:
         }
         return self.beat(member_id, 0, version, **values)
 
-    def describe(self, *groups: str, version: int = 1) -> list[Any]:
-        body = messages.ConsumerGroupDescribeRequest(group_ids=list(groups))
-        described: list[Any] = self.call(ApiKey.CONSUMER_GROUP_DESCRIBE, version, body).groups
+    def describe(self, group: str, version: int = 1) -> Any:
+        body = messages.ConsumerGroupDescribeRequest(group_ids=[group])
+        (described,) = self.call(ApiKey.CONSUMER_GROUP_DESCRIBE, version, body, group).groups
         return described
 
 
@@ -81,7 +82,7 @@ def test_each_wrong_heartbeat_has_its_own_error(caller: Caller) -> None:
     }
     assert {code: answer.error_code for code, answer in wrong.items()} == {code: code for code in wrong}
     assert all(answer.error_message for answer in wrong.values())
-    (described,) = caller.describe(caller.group)
+    described = caller.describe(caller.group)
     assert [one.member_id for one in described.members] == ["m"], "what was refused has changed nothing"
     caller.group = ""
     assert caller.join("m").error_code == ErrorCode.INVALID_GROUP_ID
@@ -91,7 +92,7 @@ def test_each_wrong_heartbeat_has_its_own_error(caller: Caller) -> None:
 def test_a_description_tells_what_each_member_has_and_is_to_have(caller: Caller, version: int) -> None:
     caller.join("m1", subscribed_topic_regex="no-such-.*")
     caller.join("m2")
-    found, missing = caller.describe(caller.group, "no-group", version=version)
+    found, missing = (caller.describe(group, version) for group in (caller.group, "no-group"))
     assert (missing.error_code, missing.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, "no-group")
     assert (found.group_state, found.group_epoch, found.assignment_epoch) == ("Reconciling", 2, 2)
     assert found.assignor_name == "uniform"

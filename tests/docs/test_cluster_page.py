@@ -1,18 +1,39 @@
-"""The page about clusters: its ports are those of the plan, its settings and flags exist."""
+"""The page about clusters: its commands run, its ports are those of the plan, its settings and flags exist."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+from pages import commands, is_same, parsed
 from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.main import cli
 from penstock.apps.cluster_plan import PORTS, plan_cluster
 from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS
 from penstock.node.settings_loader import load_settings
+from penstock.testing import running_cluster
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cluster.md").read_text("utf-8")
+
+SECONDS_MAX = 120
+
+
+def test_the_commands_for_one_machine_run_as_printed(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    typed = commands("docs/cluster.md")
+    assert typed
+    with running_cluster(3, tmp_path) as cluster:
+        environment = {**os.environ, "PATH": path, "PENSTOCK_BOOTSTRAP": cluster.bootstrap}
+        for command, expected in typed:
+            ran = subprocess.run(
+                ["bash", "-c", command], capture_output=True, text=True, timeout=SECONDS_MAX, env=environment
+            )
+            assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+            assert not expected or is_same(parsed(expected), parsed(ran.stdout)), f"{command}\n{ran.stdout}"
 
 
 def test_the_table_of_ports_is_what_the_plan_says() -> None:
@@ -36,7 +57,8 @@ def test_every_flag_on_the_page_exists() -> None:
     commands = [start, *getattr(cluster, "commands").values()]  # noqa: B009
     params = [param for command in commands for param in command.params]
     known = {flag for param in params for flag in (*param.opts, *param.secondary_opts)}
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= known
+    ours = re.sub(r"^(etcdctl|\$) .*$", "", PAGE, flags=re.M)  # another program's, and those that are run
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)) <= known
 
 
 def test_every_command_and_metric_on_the_page_exists() -> None:

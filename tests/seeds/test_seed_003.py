@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,15 +194,26 @@ def test_structured_logging_across_broker_producer_and_consumer(broker: Broker) 
         assert {"time", "level", "logger", "message"} <= json.loads(line).keys()
 
 
+def fetched(address: str, path: str) -> str:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=WAIT_S_MAX) as answer:
+        content: bytes = answer.read()
+    return content.decode()
+
+
 def test_metrics_tell_throughput_lag_and_sizes(broker: Broker) -> None:
     frames = Frames(broker.json_port)
     frames.ask("PRODUCE", topic="measured", messages=[{"message": "a"}, {"message": "b"}, {"message": "c"}])
     frames.ask("COMMIT", group="slow", offsets=[{"topic": "measured", "partition": 0, "offset": 1}])
-    with urllib.request.urlopen(f"http://127.0.0.1:{broker.http_port}/metrics", timeout=WAIT_S_MAX) as answer:
-        rows = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#")
-    assert rows['penstock_topic_records_in_total{topic="measured"}'] == "3"
-    assert rows['penstock_group_lag_records{group="slow",topic="measured",partition="0"}'] == "2"
-    assert float(rows['penstock_partition_size_bytes{topic="measured",partition="0"}']) > 0
+    brokers = json.loads(fetched(f"127.0.0.1:{broker.http_port}", "/api/v1/cluster"))["brokers"]
+    rows: dict[str, float] = defaultdict(float)
+    for one in brokers:
+        for line in fetched(one["addresses"]["http"], "/metrics").splitlines():
+            if line[0] != "#":
+                name, value = line.rsplit(" ", 1)
+                rows[name] += float(value)
+    assert rows['penstock_topic_records_in_total{topic="measured"}'] == 3
+    assert rows['penstock_group_lag_records{group="slow",topic="measured",partition="0"}'] == 2
+    assert rows['penstock_partition_size_bytes{topic="measured",partition="0"}'] > 0
 
 
 def test_a_benchmark_measures_throughput(broker: Broker) -> None:

@@ -6,6 +6,7 @@ all; what its producer was told holds.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from penstock.core.machines.transactions.transactions import Claim
@@ -20,6 +21,7 @@ TOPIC = "t"
 PARTITIONS = 4
 TIMEOUT_MS = 20_000
 TRIES_MAX = 3
+ASK_AGAIN_S, ASK_S_MAX = 0.1, 10.0
 _INIT, _ADD, _ADD_OFFSETS = 4, 3, 3
 _V1_PRODUCE, _V1_COMMIT_OFFSETS, _V1_END = 11, 3, 4
 _V2_PRODUCE, _V2_COMMIT_OFFSETS, _V2_END = 12, 5, 5
@@ -202,7 +204,19 @@ class TransactionalProducer(Client):
         return Claim(answer.producer_id, answer.producer_epoch)
 
     async def committed_offset(self) -> int:
-        """The offset of the group, -1 if there is none. Its coordinator may have moved since it was asked last."""
+        """The offset of the group, -1 if there is none. The first question about any group creates the topic of groups,
+        and is answered with a refusal."""
+        until_s = self._loop.time() + ASK_S_MAX
+        while True:
+            try:
+                return await self._ask_offset()
+            except Trouble:
+                if self._loop.time() > until_s:
+                    raise
+            await asyncio.sleep(ASK_AGAIN_S)
+
+    async def _ask_offset(self) -> int:
+        """The coordinator may have moved since it was asked last."""
         self._router.forget()
         request = messages.OffsetFetchRequest
         topic = request.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])

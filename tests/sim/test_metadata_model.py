@@ -39,7 +39,7 @@ class SimBroker:
             yield 1
 
     async def live(self) -> None:
-        await self.host.start(self.number)
+        self.host.start()
         for step in range(CHANGES):
             if self._chance.random() < 0.3:
                 self.log.faults.append(self._chance.choice(list(Fault)))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from group_node import Node, start_node
-from penstock.core.errors import BrokerError
+from penstock.core.errors import BrokerError, TransactionBusy
 from penstock.core.machines.transactions.values import PREPARED
 from penstock.core.model import TopicPartition
 from sim.loop import SimLoop, run
@@ -65,10 +65,21 @@ async def settled(node: Node) -> None:
         await asyncio.sleep(0.1)
 
 
+async def take_over(node: Node, name: str) -> None:
+    """As a client does: until a transaction that has just expired is aborted, it asks again."""
+    while True:
+        try:
+            await Writer(node.broker, name).begin()
+        except TransactionBusy:
+            await settled(node)
+        else:
+            return
+
+
 async def check(node: Node, story: Story) -> None:
     await settled(node)
     for writer in range(WRITERS):
-        await Writer(node.broker, f"w{writer}").begin()
+        await take_over(node, f"w{writer}")
     seen = []
     for place in PLACES:
         partition = node.broker.partition(*place)

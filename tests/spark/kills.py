@@ -6,7 +6,7 @@
 
 Victims: the driver (its Python and its JVM), one Python worker of an executor, a broker; several brokers take turns.
 Each kill happens at a point in the job: before or after the nth call of some kind that the pipeline makes, seen in the
-passage between the pipeline and a broker. Never looks into the pipeline.
+passage between the pipeline and a broker. Partitions of a cluster move all the time. Never looks into the pipeline.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import NamedTuple, Self
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 import penstock
+from checker.mover import Mover
 from penstock.client.access import read_access
 from penstock.client.raw.cluster import Cluster, codes_in
 from penstock.testing import Broker, CoordinatorServer, Flag
@@ -101,6 +102,7 @@ class Ordeal:
         self.home = home
         self.brokers: list[Broker] = []
         self._nodes = nodes
+        self._mover: Mover | None = None
         self._passages: list[Passage] = []
         self.fed = 0
         self.kills: Counter[str] = Counter()
@@ -118,6 +120,10 @@ class Ordeal:
             raise
         self.bootstrap = ",".join(f"127.0.0.1:{passage.port}" for passage in self._passages)
         self._create(INPUT, OUTPUT)
+        if self._nodes > 1:
+            self._mover = Mover(self.bootstrap, [INPUT, OUTPUT], self._nodes, seed=self._nodes)
+            self._mover.start()
+            self._stack.callback(self._mover.stop)
         self._producer = Producer(
             {"bootstrap.servers": self.bootstrap, **QUIET, "linger.ms": 5, "enable.idempotence": True}
         )
@@ -168,6 +174,9 @@ class Ordeal:
         self._producer.flush()
         self._until(lambda: sum(tally().values()) >= self.fed, FINISH_S_MAX, "not everything came out")
         self._end_pipeline()
+        if self._mover is not None:
+            self._mover.stop()
+            assert self._mover.problems() == []
         found = tally()
         expected = {str(number) for number in range(self.fed)}
         lost, twice = expected - set(found), [one for one, count in found.items() if count > 1]
@@ -183,7 +192,9 @@ class Ordeal:
 
     def report(self) -> str:
         killed = ", ".join(f"{count} {victim}" for victim, count in sorted(self.kills.items()))
-        return f"{self.fed} records, {sum(self.kills.values())} kills ({killed}), {self.restarts} starts"
+        moved = f", {self._mover.started} moves of partitions" if self._mover is not None else ""
+        kills = sum(self.kills.values())
+        return f"{self.fed} records, {kills} kills ({killed}), {self.restarts} starts{moved}"
 
     # -- victims
 

@@ -17,7 +17,7 @@ from penstock.spark.pipelines.definition import Project
 from penstock.spark.pipelines.loader import read_project
 from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.runner import started, watch
-from penstock.testing import Broker
+from penstock.testing import Broker, Cluster
 from penstock.testing.child_server import SOURCE_DIR
 from spark.places import PROJECT
 
@@ -37,9 +37,9 @@ def shell(broker: Broker) -> dict[str, str]:
 
 
 class Shop:
-    """One broker, one directory, and pipelines between them."""
+    """A broker or a cluster, one directory, and pipelines between them."""
 
-    def __init__(self, broker: Broker, home: Path, prefix: str) -> None:
+    def __init__(self, broker: Broker | Cluster, home: Path, prefix: str) -> None:
         self.bootstrap = broker.bootstrap
         self.home = home
         self._prefix = prefix

@@ -1,4 +1,7 @@
-"""Topic to topic while driver, worker and broker are killed with -9: each input record comes out exactly once."""
+"""Topic to topic while driver, worker and broker are killed with -9: each input record comes out exactly once.
+
+By a stream, which Spark continues at its checkpoint, and by batch jobs with versions.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,13 @@ def copier(home: Path) -> Callable[[str], Sequence[str]]:
     return lambda bootstrap: ["-m", "spark.copying", bootstrap, str(home / "checkpoint")]
 
 
-def survive(home: Path, kills: Sequence[Kill], nodes: int = 1) -> str:
-    with Ordeal(home, copier(home), nodes) as ordeal:
+def batches(home: Path) -> Callable[[str], Sequence[str]]:
+    """How the batch jobs are started, whenever they are."""
+    return lambda bootstrap: ["-m", "spark.batches", bootstrap, str(home / "batch.json")]
+
+
+def survive(home: Path, child: Callable[[str], Sequence[str]], kills: Sequence[Kill], nodes: int = 1) -> str:
+    with Ordeal(home, child, nodes) as ordeal:
         with closing(TopicTally(ordeal.bootstrap)) as tally:
             ordeal.run(kills, tally)
             ordeal.finish(tally)
@@ -38,7 +46,7 @@ def test_a_copy_survives_one_kill_of_each(tmp_path: Path) -> None:
         Kill("broker", Point(ApiKey.END_TXN, 4, is_answered=False)),
         Kill("driver", Point(ApiKey.END_TXN, 2, is_answered=True)),
     ]
-    print(survive(tmp_path, kills))
+    print(survive(tmp_path, copier(tmp_path), kills))
 
 
 @pytest.mark.timeout(900)
@@ -46,10 +54,16 @@ def test_a_copy_survives_kills_of_each_broker_of_a_cluster(tmp_path: Path) -> No
     """One of them leads the transaction, others the partitions."""
     calls = (ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN)
     kills = [Kill("broker", Point(call, 2, is_answered=False)) for call in calls]
-    print(survive(tmp_path, kills, nodes=3))
+    print(survive(tmp_path, copier(tmp_path), kills, nodes=3))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_copy_survives_many_kills(tmp_path: Path) -> None:
-    print(survive(tmp_path, plan(SEED, KILLS), NODES))
+    print(survive(tmp_path, copier(tmp_path), plan(SEED, KILLS), NODES))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_batches_survive_many_kills(tmp_path: Path) -> None:
+    print(survive(tmp_path, batches(tmp_path), plan(SEED, KILLS), NODES))

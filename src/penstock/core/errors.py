@@ -226,6 +226,10 @@ class SecurityDisabled(Refused):
     """The call needs an authorizer, and none is configured."""
 
 
+class SingleBroker(Refused):
+    """The call needs a cluster, and this broker is alone."""
+
+
 class IllegalMove(Refused):
     """A state machine has no such transition from its current state."""
 

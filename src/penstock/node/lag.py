@@ -33,8 +33,9 @@ def committed_here(broker: Broker, group_id: str) -> Mapping[TopicPartition, Com
 
 
 def lag_of(broker: Broker, group_id: str) -> Iterator[Lag]:
-    """The lag of a group that this broker coordinates, in the partitions that are held here. Raises as above."""
-    return lag_behind(broker, committed_here(broker, group_id))
+    """The lag of a group that this broker coordinates, in partitions of other brokers as far as it was learnt. Raises
+    as above."""
+    return lag_behind(broker, committed_here(broker, group_id), broker.group_coordinator.bounds_elsewhere)
 
 
 def lag_behind(

@@ -119,7 +119,8 @@ class TopicCreation:
 def _check_factor(new: NewTopic) -> None:
     if new.replication_factor not in (None, REPLICAS):
         raise InvalidReplication(
-            f"the replication factor is {new.replication_factor}, but this cluster has {REPLICAS} replica"
+            f"the replication factor is {new.replication_factor}, but partitions have {REPLICAS} copy: use {REPLICAS},"
+            " or -1 for the default"
         )
 
 

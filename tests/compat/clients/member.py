@@ -226,8 +226,7 @@ class KafkaPython:
 
     def run(self) -> None:
         while not is_told_to_leave():
-            found = self._consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=BATCH_RECORDS)
-            for place, records in found.items():
+            for place, records in self._poll().items():
                 if self._mode != BEFORE:
                     say_read(records)
                 if (
@@ -237,6 +236,16 @@ class KafkaPython:
                 ):
                     say_read(records)
         self._consumer.close()
+
+    def _poll(self) -> Any:
+        """While every broker of a cluster is down, this client raises what it otherwise retries by itself: it looks for
+        the coordinator through the brokers that it has not tried yet, and passes on that the last one refused."""
+        from kafka.errors import KafkaConnectionError
+
+        try:
+            return self._consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=BATCH_RECORDS)
+        except KafkaConnectionError:
+            return {}
 
     def _commit(self, place: Any, offset: int) -> bool:
         from kafka import OffsetAndMetadata

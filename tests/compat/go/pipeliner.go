@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,7 +25,7 @@ func main() {
 		fail(err)
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(os.Args[1]),
+		kgo.SeedBrokers(strings.Split(os.Args[1], ",")...),
 		kgo.TransactionalID(asked.ID),
 		kgo.TransactionTimeout(time.Minute),
 		kgo.ProducerLinger(0),

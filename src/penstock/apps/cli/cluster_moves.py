@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,7 +68,8 @@ def drain(
         _source(bootstrap).change(path, method="DELETE")
         _say(output, {"broker": broker_id, "draining": False}, f"Broker {broker_id} is used again.")
         return
-    _start(path, dry_run, yes, wait, bootstrap, output)
+    # The controller starts the moves, maybe later: the broker is drained once it is empty.
+    _start(path, dry_run, yes, wait, bootstrap, output, lambda source: _replicas(source, broker_id))
 
 
 @click.command()
@@ -87,7 +89,7 @@ def decommission(broker_id: int, yes: bool, bootstrap: str, output: str) -> None
         if not yes and not broker["draining"]:
             _confirm(source, source.change(path, dry_run="true")["moves"], output)
         source.change(path, dry_run="false")
-        _await(source, lambda: int(_broker(source, broker_id)["replicas"]))
+        _await(source, lambda: _replicas(source, broker_id))
         _say(
             output,
             {"broker": broker_id, "state": "empty"},
@@ -160,7 +162,16 @@ def _state(one: Content) -> str:
 # -- start
 
 
-def _start(path: str, dry_run: bool, yes: bool, wait: bool, bootstrap: str, output: str) -> None:
+def _start(
+    path: str,
+    dry_run: bool,
+    yes: bool,
+    wait: bool,
+    bootstrap: str,
+    output: str,
+    count_left: Callable[[ClusterSource], int] | None = None,
+) -> None:
+    """With `wait` until nothing is left: by default none of the moves that were started."""
     if dry_run and (yes or wait):
         raise click.UsageError("--dry-run cannot be combined with --yes or --wait.")
     source = _source(bootstrap)
@@ -172,7 +183,9 @@ def _start(path: str, dry_run: bool, yes: bool, wait: bool, bootstrap: str, outp
         _confirm(source, planned, output)
     started = source.change(path, dry_run="false")["moves"]
     places = {(one["topic"], one["partition"]) for one in started}
-    if wait and started:
+    if wait and count_left is not None:
+        _await(source, partial(count_left, source))
+    elif wait and started:
         _await(source, lambda: sum((one["topic"], one["partition"]) in places for one in source.moves()))
     verb = "moved" if wait else "started to move"
     text = f"{counted(len(started), 'partition')} {verb}." if started else "Nothing to move."
@@ -232,6 +245,10 @@ def _progress(left: int, ongoing: list[Content]) -> str:
     rate = sum(one["bytes_per_s"] or 0 for one in ongoing)
     text = f"{counted(left, 'partition')} left, {_mebibytes(to_copy)} MiB to copy, {_mebibytes(rate)} MiB/s"
     return text + (f", {waiting} waiting" if waiting else "")
+
+
+def _replicas(source: ClusterSource, broker_id: int) -> int:
+    return int(_broker(source, broker_id)["replicas"])
 
 
 def _broker(source: ClusterSource, broker_id: int) -> Content:

@@ -61,6 +61,7 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
     errors.NoReassignment: HTTPStatus.NOT_FOUND,
     errors.ElectionNotNeeded: HTTPStatus.CONFLICT,
     errors.SecurityDisabled: HTTPStatus.CONFLICT,
+    errors.SingleBroker: HTTPStatus.CONFLICT,
     errors.IllegalMove: HTTPStatus.CONFLICT,
     errors.InvalidGroup: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.UnknownGroup: HTTPStatus.NOT_FOUND,

@@ -16,6 +16,7 @@ class HealthHandlers:
 
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.cluster
+        self._groups = waist.groups
         self.is_closing = False
 
     def alive(self, exchange: Exchange) -> Response:
@@ -37,7 +38,8 @@ class HealthHandlers:
         return json_response(content, status)
 
     async def metrics(self, exchange: Exchange) -> Response:
-        """GET /metrics; yields to other tasks between the pieces."""
+        """GET /metrics; asks other brokers for the lag of groups, and yields to other tasks between the pieces."""
+        await self._groups.learn_bounds(exchange.session)
         pieces = []
         for piece in self._verbs.metrics(exchange.session):
             pieces.append(piece)

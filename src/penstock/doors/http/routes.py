@@ -111,10 +111,11 @@ def _move_routes(path: str, moves: HttpMoveHandlers) -> tuple[Route, ...]:
         Route("GET", f"{path}/moves", "list_moves", "List the moves of partitions in progress.", moves.ongoing,
               {200: "Moves"}),
         Route("POST", f"{path}/rebalance", "rebalance", "Move partitions so that brokers hold as many each.",
-              moves.rebalance, {200: "PlannedMoves"}, (400,), query=DRY_RUN_FIELDS),
+              moves.rebalance, {200: "PlannedMoves"}, (400, 409), query=DRY_RUN_FIELDS),
         Route("POST", drain, "drain", "Move all partitions away from a broker.", moves.drain,
-              {200: "PlannedMoves"}, (400, 404), query=DRY_RUN_FIELDS),
-        Route("DELETE", drain, "undrain", "Use a drained broker again.", moves.undrain, {204: None}, (400, 404)),
+              {200: "PlannedMoves"}, (400, 404, 409), query=DRY_RUN_FIELDS),
+        Route("DELETE", drain, "undrain", "Use a drained broker again.", moves.undrain, {204: None},
+              (400, 404, 409)),
     )  # fmt: skip
 
 

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any
 
 from penstock.core.errors import BrokerError
-from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.runtime.slices import Sliced, once
 from penstock.node.waist.group_descriptions import AssignedTopic, ConsumerGroupDescription, ConsumerMember
 from penstock.node.waist.groups import JOIN_EPOCH, HeartbeatAnswer, MemberHeartbeat
 from penstock.node.waist.waist import Waist
-from penstock.wire.kafka import messages
+from penstock.wire.kafka import ApiKey, messages
 
 _OWN_ID_FROM = 1
 """First version in which clients choose their member ids."""
@@ -29,6 +29,13 @@ class ConsumerGroupHandlers:
     def __init__(self, waist: Waist) -> None:
         self._slices = waist.slices
         self._verbs = waist.groups
+
+    def handlers(self) -> dict[int, Handler]:
+        """Handlers by API key."""
+        return {
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: self.heartbeat,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: self.describe,
+        }
 
     def heartbeat(self, call: Call, request: messages.ConsumerGroupHeartbeatRequest) -> None:
         """A member joins, renews its session, acknowledges its assignment or leaves."""

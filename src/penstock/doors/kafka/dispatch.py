@@ -71,8 +71,6 @@ class Dispatch:
         self._waist = waist
         offsets = OffsetHandlers(waist)
         groups, committed = GroupHandlers(waist), CommittedHandlers(waist)
-        group_admin = GroupAdminHandlers(waist)
-        consumer_groups = ConsumerGroupHandlers(waist)
         transactions = TransactionHandlers(waist)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(waist).produce,
@@ -95,22 +93,22 @@ class Dispatch:
             ApiKey.OFFSET_COMMIT: committed.offset_commit,
             ApiKey.OFFSET_FETCH: committed.offset_fetch,
             ApiKey.OFFSET_DELETE: committed.offset_delete,
-            ApiKey.DESCRIBE_GROUPS: group_admin.describe_groups,
-            ApiKey.LIST_GROUPS: group_admin.list_groups,
-            ApiKey.DELETE_GROUPS: group_admin.delete_groups,
+            **GroupAdminHandlers(waist).handlers(),
+            **ConsumerGroupHandlers(waist).handlers(),
             **transactions.handlers(),
-            ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
-            ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
         envelope: dict[int, Handler] = {ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open}
-        between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers() | envelope
+        between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers()
         self._versions = VersionsHandler(
-            advertised_versions([*self._handlers, *own]), advertised_versions(between_brokers), waist
+            advertised_versions([*self._handlers, *own]),
+            advertised_versions(between_brokers),
+            advertised_versions(envelope),
+            waist,
         )
         self._handlers[ApiKey.API_VERSIONS] = self._versions.api_versions
         self._handlers[ApiKey.UPDATE_FEATURES] = self._versions.update_features
-        self._handlers |= between_brokers
+        self._handlers |= between_brokers | envelope
         meter = waist.meter(DOOR)
         self._timings = {key: meter.call(API[key].name) for key in self._handlers}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from penstock.core.access import group_resource
 from penstock.core.errors import BrokerError, UnknownGroup, message_of
-from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.errors import coordinator_code_of
 from penstock.node.runtime.slices import Sliced, chunks
 from penstock.node.waist.group_descriptions import ClassicGroupDescription
 from penstock.node.waist.waist import Waist
-from penstock.wire.kafka import messages
+from penstock.wire.kafka import ApiKey, messages
 
 _NOT_FOUND_FROM = 6
 """Before this version a missing group is described as Dead, without an error."""
@@ -28,6 +28,14 @@ class GroupAdminHandlers:
     def __init__(self, waist: Waist) -> None:
         self._verbs = waist.groups
         self._authorization = waist.authorization
+
+    def handlers(self) -> dict[int, Handler]:
+        """Handlers by API key."""
+        return {
+            ApiKey.DESCRIBE_GROUPS: self.describe_groups,
+            ApiKey.LIST_GROUPS: self.list_groups,
+            ApiKey.DELETE_GROUPS: self.delete_groups,
+        }
 
     # -- DescribeGroups
 

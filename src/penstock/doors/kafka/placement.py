@@ -147,7 +147,7 @@ class PlacementHandlers:
     def describe_quorum(
         self, call: Call, request: messages.DescribeQuorumRequest
     ) -> messages.DescribeQuorumResponse:
-        """The metadata log has one voter, which is this node."""
+        """The metadata log has one voter, which is the controller."""
         response = messages.DescribeQuorumResponse
         try:
             quorum = self._cluster.quorum(call.session)
@@ -163,10 +163,10 @@ class PlacementHandlers:
                 partitions.append(_quorum(quorum) if is_own else _no_quorum(one.partition_index))
             topics.append(response.TopicData(topic_name=topic.topic_name, partitions=partitions))
         nodes = []
-        if is_found and call.version >= _NODES_FROM:
-            own = self._cluster.endpoint
-            listener = response.Listener(name=LISTENER, host=own.host, port=own.port)
-            nodes = [response.Node(node_id=own.id, listeners=[listener])]
+        voter = self._cluster.find(call.session, quorum.leader_id)
+        if voter is not None and is_found and call.version >= _NODES_FROM:
+            listener = response.Listener(name=LISTENER, host=voter.host, port=voter.port)
+            nodes = [response.Node(node_id=voter.id, listeners=[listener])]
         return response(error_message="", topics=topics, nodes=nodes)
 
     async def unregister_broker(

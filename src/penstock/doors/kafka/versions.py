@@ -1,7 +1,7 @@
 """ApiVersions and UpdateFeatures: supported calls and feature levels.
 
 ApiVersions is answered in every version, because the client does not know the supported ones yet. A broker of a cluster
-lists the calls between brokers too, as Kafka does.
+lists the calls between brokers too, as Kafka does; those of links only to brokers that have proven themselves.
 """
 
 from __future__ import annotations
@@ -49,12 +49,15 @@ def unsupported(api_key: int, version: int, session: Session) -> str:
 class VersionsHandler:
     """Handlers of ApiVersions and UpdateFeatures."""
 
-    def __init__(self, versions: Versions, between_brokers: Versions, waist: Waist) -> None:
+    def __init__(
+        self, versions: Versions, between_brokers: Versions, on_links: Versions, waist: Waist
+    ) -> None:
         self._verbs = waist.cluster
         self._offers_links = waist.peers.offers_links
         response = messages.ApiVersionsResponse
         self._keys = _api_versions(versions)
         self._keys_in_cluster = _api_versions(versions | between_brokers)
+        self._keys_on_links = _api_versions(versions | between_brokers | on_links)
         self._supported = [
             response.SupportedFeatureKey(name=name, min_version=levels.low, max_version=levels.high)
             for name, levels in sorted(FEATURES.items())
@@ -73,7 +76,7 @@ class VersionsHandler:
         features = self._verbs.features(call.session)
         supports_zero = call.version >= _FROM_ZERO_FROM
         return response(
-            api_keys=self._keys_in_cluster if self._offers_links(call.session) else self._keys,
+            api_keys=self._keys_for(call.session),
             supported_features=self._supported if supports_zero else self._supported_before_zero,
             finalized_features_epoch=features.epoch,
             finalized_features=[
@@ -82,6 +85,11 @@ class VersionsHandler:
                 if level
             ],
         )
+
+    def _keys_for(self, session: Session) -> list[messages.ApiVersionsResponse.ApiVersion]:
+        if session.is_broker:
+            return self._keys_on_links
+        return self._keys_in_cluster if self._offers_links(session) else self._keys
 
     async def update_features(
         self, call: Call, request: messages.UpdateFeaturesRequest

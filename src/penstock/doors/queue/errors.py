@@ -58,6 +58,7 @@ CODES: dict[type[BrokerError], str] = {
     errors.GroupFull: CONFLICT,
     errors.GroupNotEmpty: CONFLICT,
     errors.GroupSubscribed: CONFLICT,
+    errors.SingleBroker: INVALID_REQUEST,
     errors.IllegalMove: CONFLICT,
     errors.InconsistentProtocol: CONFLICT,
     errors.InvalidAssignment: INVALID_REQUEST,

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import decide_fence
-from penstock.core.machines.cluster.events import PartitionSaved
-from penstock.core.machines.cluster.reassignment import decide_upkeep
+from penstock.core.machines.cluster.events import ClusterEvent
+from penstock.core.machines.cluster.reassignment import (
+    decide_moves,
+    decide_shared,
+    in_changes,
+    propose_upkeep,
+)
+from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.metadata_log import (
@@ -180,22 +188,31 @@ class Controller:
 
     async def _start_moves(self) -> None:
         """The state says what is left to do, so a controller that takes over goes on where the last one ended."""
-        while True:
-            cluster = self._catalog.cluster
-            if not any(one.is_draining or one.is_joining for one in cluster.brokers):
-                return
-            started: list[Event] = []
-
-            def decide(catalog: Catalog, started: list[Event] = started) -> list[Event]:
-                started[:] = decide_upkeep(catalog.cluster)
-                return started
-
-            await self._host.change(decide)
+        while (plan := propose_upkeep(self._catalog.cluster)) is not None:
+            started = 0
+            for moves in in_changes(plan.moves):
+                started += await self._change(partial(decide_moves, moves=moves))
+            if started:
+                logger.info(
+                    "started to move %d partitions %s broker %d, which %s",
+                    *(started, "to" if plan.is_share else "from", plan.broker_id),
+                    "has joined" if plan.is_share else "is drained",
+                )
+            if plan.is_share:
+                started += await self._change(partial(decide_shared, broker_id=plan.broker_id))
             if not started:
                 return
-            moves = sum(isinstance(one, PartitionSaved) for one in started)
-            if moves:
-                logger.info("started to move %d partitions of brokers that are drained or have joined", moves)
+
+    async def _change(self, decide: Callable[[ClusterState], list[ClusterEvent]]) -> int:
+        """Change the cluster; returns the number of events, of the decision that took effect."""
+        decided: list[Event] = []
+
+        def decide_again(catalog: Catalog) -> list[Event]:
+            decided[:] = decide(catalog.cluster)
+            return decided
+
+        await self._host.change(decide_again)
+        return len(decided)
 
     def _wake_later(self, delay_s: float) -> None:
         self._loop.call_later(delay_s, self._wake.set)

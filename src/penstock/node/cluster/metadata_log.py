@@ -41,7 +41,8 @@ EventRecord = tuple[bytes, bytes | None]
 """An event as it is stored: its key and its value; a null value deletes the key."""
 
 
-class RecordEntry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RecordEntry:
     """The same with stored events, for whoever hands them on."""
 
     next_index: int

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 
+from penstock.core.errors import BrokerError
 from penstock.core.machines.consumer_group.targets import TopicCatalog, Topics
+from penstock.core.model import TopicPartition
 from penstock.node.coordinators.classic_groups import ClassicGroups
 from penstock.node.coordinators.committed import CommittedOffsets
 from penstock.node.coordinators.consumer_groups import ConsumerGroups
@@ -41,6 +43,8 @@ class GroupCoordinator:
         self.consumer = ConsumerGroups(self.groups, runtime.rng, topics)
         self.committed = CommittedOffsets(self.groups, settings.offsets_retention_ms)
         self._sweeping: asyncio.Task[None] | None = None
+        self.bounds_elsewhere: Mapping[TopicPartition, tuple[int, int] | BrokerError] = {}
+        """First and end offsets of partitions of other brokers, as the last reader of metrics has learnt them."""
 
     @property
     def is_open(self) -> bool:

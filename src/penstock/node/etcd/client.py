@@ -33,6 +33,8 @@ _REQUIRE_LEADER = ("Grpc-Metadata-hasleader", "true")
 """A member without a leader refuses at once instead of waiting for one, so the next endpoint gets its turn."""
 _LOGIN_EXPIRED = ("etcdserver: invalid auth token", "etcdserver: revision of auth store is old")
 _NO_USER = "etcdserver: user name is empty"
+_COMMON_NAME = "CommonName of client sending a request against gateway"
+"""etcd would take the name for the user, which its HTTP gateway cannot check: with a login it refuses such a client."""
 _TOO_LARGE = ("request is too large", "message larger than max")
 """etcd's own limit, and that of its gRPC server a little above."""
 
@@ -275,6 +277,11 @@ class EtcdClient:
             )
         if failure.code == Status.DATA_LOSS:
             raise TornSegment(f"{where} reports damaged data: {failure.message}. Restore it from a snapshot")
+        if failure.message.startswith(_COMMON_NAME):
+            raise MetadataUnavailable(
+                f"{where} refuses this broker's certificate because it has a common name (CN), and etcd has logins"
+                " enabled: use a certificate without one"
+            )
         if failure.code == Status.FOREIGN:
             raise MetadataUnavailable(
                 f"{where} does not answer as etcd's HTTP gateway does ({failure.message!r}): check host and port; if it"

@@ -282,7 +282,7 @@ FAMILIES = (
         MetricKind.GAUGE,
         _GROUP,
         "Lag of a group, in every partition of the topics in which it has committed offsets.",
-        _per_group(lambda lag: lag.records),
+        _per_group(lambda lag: lag.records if lag.error is None else None),
     ),
     Family("penstock_connections", MetricKind.GAUGE, _DOOR, "Open connections.", _connections),
     Family(

@@ -46,6 +46,8 @@ async def open_connection(
     try:
         await _learn_versions(connection)
         await _authenticate(connection, initiator)
+        # Some calls are listed to brokers only.
+        await _learn_versions(connection)
     except BaseException:
         connection.close("the handshake failed")
         raise

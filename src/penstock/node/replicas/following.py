@@ -7,6 +7,7 @@ waits is in the catalog, so nothing is lost when a broker is killed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from penstock.core.machines.catalog.catalog import Catalog
@@ -57,6 +58,12 @@ class Following:
         self._lower_recovery_point = lower_recovery_point
         self._held: dict[PartitionId, Partition] = {}
         """All partitions to follow, whether they are fetched or wait."""
+        self._waiting: list[PartitionId] = []
+        """Heap of the copies that wait, and of some that do so no longer: thousands may wait, and each change of one
+        must not look at all of them."""
+        self._in_heap: set[PartitionId] = set()
+        self._copies = 0
+        """Fetched partitions that are being moved here."""
         self._fetched: dict[PartitionId, FollowedPartition] = {}
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._tasks = Tasks()
@@ -73,7 +80,13 @@ class Following:
         known = self._fetched.get(placed.id)
         if known is not None and not self._is_right(known, placed):
             self._end(known)
-        self._assign()
+        if placed.id in self._held and placed.id not in self._fetched:
+            if not self._is_added(placed):
+                self._start(self._held[placed.id], placed)
+            elif placed.id not in self._in_heap:
+                self._in_heap.add(placed.id)
+                heappush(self._waiting, placed.id)
+        self._start_copies()
 
     def _is_right(self, known: FollowedPartition, placed: PartitionReplicas) -> bool:
         return (
@@ -87,6 +100,7 @@ class Following:
 
     def _end(self, known: FollowedPartition) -> None:
         del self._fetched[known.id]
+        self._copies -= known.is_added
         fetcher = self._fetchers[known.leader_id]
         fetcher.remove(known.id)
         if not len(fetcher):
@@ -97,35 +111,35 @@ class Following:
         if self._fetched.get(known.id) is known:
             self._held.pop(known.id, None)
             self._end(known)
-            self._assign()
+            self._start_copies()
 
     def forget(self, partition: PartitionId) -> None:
         """The partition was deleted."""
         self._held.pop(partition, None)
         if partition in self._fetched:
             self._end(self._fetched[partition])
-        self._assign()
+        self._start_copies()
 
-    def _assign(self) -> None:
-        """Start to fetch what waits, as far as the limit allows."""
-        copies = sum(one.is_added for one in self._fetched.values())
-        if len(self._held) == len(self._fetched):
-            return
-        for partition_id in sorted(self._held.keys() - self._fetched.keys()):
+    def _start_copies(self) -> None:
+        """Start to fetch copies that wait, as far as the limit allows."""
+        while self._waiting and self._copies < self._copies_max:
+            partition_id = heappop(self._waiting)
+            self._in_heap.discard(partition_id)
+            partition = self._held.get(partition_id)
             placed = self._catalog.cluster.find_partition(partition_id)
-            if placed is None:
-                continue
-            is_added = self._is_added(placed)
-            if is_added and copies >= self._copies_max:
-                continue
-            copies += is_added
-            self._start(self._held[partition_id], placed, is_added=is_added)
+            if partition is not None and placed is not None and partition_id not in self._fetched:
+                self._start(partition, placed)
 
-    def _start(self, partition: Partition, placed: PartitionReplicas, *, is_added: bool) -> None:
+    def _start(self, partition: Partition, placed: PartitionReplicas) -> None:
         followed = FollowedPartition(
-            partition, placed.leader, self._runtime, self._lower_recovery_point, is_added=is_added
+            partition,
+            placed.leader,
+            self._runtime,
+            self._lower_recovery_point,
+            is_added=self._is_added(placed),
         )
         self._fetched[followed.id] = followed
+        self._copies += followed.is_added
         if placed.leader not in self._fetchers:
             self._fetchers[placed.leader] = ReplicaFetcher(
                 self._links, placed.leader, self._identity, self._throttle, self._over
@@ -168,6 +182,9 @@ class Following:
         fetchers, self._fetchers = self._fetchers, {}
         self._held.clear()
         self._fetched.clear()
+        self._waiting.clear()
+        self._in_heap.clear()
+        self._copies = 0
         for fetcher in fetchers.values():
             await fetcher.stop()
         await self._tasks.finish()

@@ -152,9 +152,13 @@ class PartitionTable:
         """A partition was placed or changed: open, lead, follow or close it."""
         topic = self._catalog.find_by_id(placed.topic_id)
         partitions = [] if topic is None else self._by_topic.get(topic.name, [])
-        if topic is None or placed.partition >= len(partitions) or self._is_stopped:
+        if topic is None or placed.partition >= len(partitions):
             return  # `open_topic` looks at the placement itself
         partition = partitions[placed.partition]
+        if self._is_stopped:
+            if partition is not None and placed.leader != self._node_id:
+                self._cease(partition, placed.leader_epoch)
+            return
         if partition is None and self._is_held(placed):
             config = self._catalog.config(topic.name)
             partition = partitions[placed.partition] = self._open(topic, placed.partition, config)
@@ -176,6 +180,13 @@ class PartitionTable:
         self.is_active = is_active
         for partition in self.all():
             self._assume_role(partition)
+
+    def _cease(self, partition: Partition, epoch: int) -> None:
+        """While the node stops, its partitions are being flushed and closed, but it must not commit as a leader once
+        metadata says that it is none."""
+        if partition.is_leader and partition.failure is None:
+            partition.follow(max(epoch, partition.leader_epoch))
+            self._on_role(partition)
 
     def _placed(self, topic: Topic, index: int) -> PartitionReplicas | None:
         return self._catalog.cluster.find_partition(PartitionId(topic.id, index))

@@ -268,6 +268,18 @@ class GroupVerbs:
             if self._authorization.allows(session, Operation.DESCRIBE, topic_resource(one.place.topic))
         )
 
+    async def learn_bounds(self, session: Session) -> None:
+        """Ask other brokers for what the metrics need to tell the lag of the groups that are coordinated here."""
+        self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
+        coordinator = self._broker.group_coordinator
+        committed = (
+            place
+            for shard in coordinator.groups.shards
+            for group_id in shard.roster.offsets.group_ids
+            for place in shard.roster.offsets.of_group(group_id)
+        )
+        coordinator.bounds_elsewhere = await self._bounds_elsewhere(committed)
+
     async def _bounds_elsewhere(
         self, committed: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, Bounds | BrokerError]:

@@ -1,26 +1,29 @@
 """Moves of partitions between brokers: what is in progress, and what balances the cluster or empties a broker.
 
-A proposal is decided on the state in which it takes effect. Copies and handovers are the business of the brokers; what
-waits for its turn is in the metadata, so there is nothing to resume.
+Moves are started and cancelled some at a time, each on the state in which it takes effect: not if its partition
+has moved since it was proposed. Copies and handovers are the business of the brokers; what waits for its turn is in the
+metadata, so there is nothing to resume.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation
-from penstock.core.errors import InvalidRequest, NoEligibleLeader
+from penstock.core.errors import NoEligibleLeader, SingleBroker
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import decide_drain
 from penstock.core.machines.cluster.reassignment import (
     decide_moves,
-    decide_undrain,
+    decide_stay,
     drain_moves,
+    in_changes,
+    leaving,
     rebalance_moves,
 )
-from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.model import PartitionId
 from penstock.core.placement.rebalance import ReplicaMove
 from penstock.core.session import Session
@@ -93,60 +96,60 @@ class MoveVerbs:
 
     async def rebalance(self, session: Session, *, is_dry_run: bool) -> list[PlannedMove]:
         """Propose the moves after which all brokers hold about the same number of partitions, and start them."""
-        return await self._start(session, rebalance_moves, lambda _: [], is_dry_run=is_dry_run)
+        self._check(session)
+        moves = rebalance_moves(self._broker.catalog.cluster)
+        planned = self._planned(moves)
+        if not is_dry_run:
+            for some in in_changes(moves):
+                await self._broker.change(partial(_decide_moves, some))
+        return planned
 
     async def drain(self, session: Session, broker_id: int, *, is_dry_run: bool) -> list[PlannedMove]:
-        """Exclude a broker from placement and move its partitions away. The controller starts what cannot be started
-        now."""
-
-        def propose(cluster: ClusterState) -> list[ReplicaMove]:
-            cluster.broker(broker_id)
-            if not any(one.broker_id != broker_id for one in cluster.ring_brokers()):
-                raise NoEligibleLeader(
-                    f"no other broker can take the partitions of broker {broker_id}: start one, or stop draining"
-                )
-            return drain_moves(cluster, broker_id)
-
-        def exclude(cluster: ClusterState) -> list[Event]:
-            return [*decide_drain(cluster, broker_id, is_draining=True)]
-
-        return await self._start(session, propose, exclude, is_dry_run=is_dry_run)
+        """Exclude a broker from placement and propose where its partitions go. The controller starts the moves, and
+        later those that cannot be started now."""
+        self._check(session)
+        draft = self._broker.catalog.draft()
+        for event in decide_drain(draft.cluster, broker_id, is_draining=True):
+            draft.apply(event)
+        if not any(one.broker_id != broker_id for one in draft.cluster.ring_brokers()):
+            raise NoEligibleLeader(
+                f"no other broker can take the partitions of broker {broker_id}: start one, or stop draining"
+            )
+        planned = self._planned(drain_moves(draft.cluster, broker_id))
+        if not is_dry_run:
+            await self._broker.change(
+                lambda catalog: decide_drain(catalog.cluster, broker_id, is_draining=True)
+            )
+        return planned
 
     async def undrain(self, session: Session, broker_id: int) -> None:
         """Include a broker in the placement again; its moves in progress are cancelled."""
         self._check(session)
-        await self._broker.change(lambda catalog: decide_undrain(catalog.cluster, broker_id))
+        await self._broker.change(lambda catalog: decide_drain(catalog.cluster, broker_id, is_draining=False))
+        for some in in_changes(leaving(self._broker.catalog.cluster, broker_id)):
+            await self._broker.change(partial(_decide_stay, broker_id, some))
 
     def _check(self, session: Session) -> None:
         self._authorization.authorize(session, Operation.ALTER, CLUSTER)
         if not self._broker.catalog.cluster.has_brokers:
-            raise InvalidRequest("this broker is alone: its partitions cannot be moved")
+            raise SingleBroker("this broker is alone: its partitions cannot be moved; start a cluster")
 
-    async def _start(
-        self,
-        session: Session,
-        propose: Callable[[ClusterState], list[ReplicaMove]],
-        first: Callable[[ClusterState], list[Event]],
-        *,
-        is_dry_run: bool,
-    ) -> list[PlannedMove]:
-        self._check(session)
-        planned: list[PlannedMove] = []
-
-        def decide(catalog: Catalog) -> Sequence[Event]:
-            """May be called again on a later state; the last call counts."""
-            draft = catalog.draft()
-            events = first(catalog.cluster)
-            for event in events:
-                draft.apply(event)
-            moves = propose(draft.cluster)
-            planned[:] = [_planned(catalog, one) for one in moves]
-            return [] if is_dry_run else [*events, *decide_moves(draft.cluster, moves)]
-
-        await self._broker.change(decide)
-        return sorted(planned)
+    def _planned(self, moves: Sequence[ReplicaMove]) -> list[PlannedMove]:
+        catalog = self._broker.catalog
+        return sorted(
+            PlannedMove(
+                catalog.topic_by_id(one.partition.topic_id).name,
+                one.partition.partition,
+                one.before,
+                one.after,
+            )
+            for one in moves
+        )
 
 
-def _planned(catalog: Catalog, move: ReplicaMove) -> PlannedMove:
-    place: PartitionId = move.partition
-    return PlannedMove(catalog.topic_by_id(place.topic_id).name, place.partition, move.before, move.after)
+def _decide_moves(moves: Sequence[ReplicaMove], catalog: Catalog) -> Sequence[Event]:
+    return decide_moves(catalog.cluster, moves)
+
+
+def _decide_stay(broker_id: int, partitions: Sequence[PartitionId], catalog: Catalog) -> Sequence[Event]:
+    return decide_stay(catalog.cluster, broker_id, partitions)

@@ -206,11 +206,13 @@ def _reassign(wanted: Reassignment, catalog: Catalog) -> Sequence[Event]:
     partition = _find_partition(catalog, wanted.topic, wanted.partition)
     if wanted.replica_ids is None:
         return decide_cancel(catalog.cluster, partition)
+    events = decide_reassign(catalog.cluster, partition, wanted.replica_ids)
     if len(wanted.replica_ids) > REPLICAS:
+        # Last, so that a mistake that Kafka knows gets Kafka's message.
         raise InvalidAssignment(
             f"the assignment names brokers {list(wanted.replica_ids)}, but this version keeps {REPLICAS} replica"
         )
-    return decide_reassign(catalog.cluster, partition, wanted.replica_ids)
+    return events
 
 
 def _election(kind: ElectionKind, place: tuple[str, int]) -> Step:

@@ -53,6 +53,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.NoReassignment: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
     errors.ElectionNotNeeded: ErrorCode.ELECTION_NOT_NEEDED,
     errors.SecurityDisabled: ErrorCode.SECURITY_DISABLED,
+    errors.SingleBroker: ErrorCode.INVALID_REQUEST,
     errors.IllegalMove: ErrorCode.INVALID_REQUEST,
     errors.InvalidGroup: ErrorCode.INVALID_GROUP_ID,
     errors.UnknownGroup: ErrorCode.GROUP_ID_NOT_FOUND,

@@ -1,15 +1,19 @@
-"""Reassignments, elections and the quorum of one node, also with a failed disk and too much asked for."""
+"""Reassignments, elections and the quorum, mostly of one node, also with a failed disk and too much asked for."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.errors import DiskFailed
 from penstock.core.limits import ADMIN_ENTRIES_MAX
+from penstock.core.session import Session
 from penstock.doors.kafka.placement import METADATA_TOPIC, PlacementHandlers
 from penstock.node.connections.addresses import Address
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import API, ApiKey, ErrorCode, messages
 
 from .conftest import SETTINGS, Node
@@ -102,6 +106,26 @@ def test_the_quorum_is_the_node_itself(node: Node, version: int) -> None:
     if version == 2:
         (quorum_node,) = answer.nodes
         assert [(one.host, one.port) for one in quorum_node.listeners] == [("broker.example", 19092)]
+
+
+def test_every_broker_of_a_cluster_names_the_controller_as_the_quorum() -> None:
+    request = messages.DescribeQuorumRequest
+    partitions = [request.PartitionData(partition_index=0)]
+    asked = request(topics=[request.TopicData(topic_name=METADATA_TOPIC, partitions=partitions)])
+
+    async def play(nodes: ClusterNodes) -> None:
+        await until(lambda: all(one.controller_id in nodes.brokers for one in nodes.brokers.values()))
+        for broker_id, broker in nodes.brokers.items():
+            waist = Waist(broker)
+            waist.cluster.advertised = Address(nodes.host(broker_id), 9092)
+            call: Any = SimpleNamespace(session=Session("kafka"), version=2)
+            answer = PlacementHandlers(waist).describe_quorum(call, asked)
+            (voter,) = answer.topics[0].partitions[0].current_voters
+            (found,) = answer.nodes
+            assert voter.replica_id == found.node_id == broker.controller_id
+            assert [one.host for one in found.listeners] == [nodes.host(broker.controller_id)]
+
+    on_a_cluster(play)
 
 
 def test_the_only_broker_stays_registered(node: Node) -> None:

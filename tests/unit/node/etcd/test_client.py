@@ -195,6 +195,11 @@ def test_tls_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
             b"HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\nNot Found\n",
             "does not answer as etcd's HTTP gateway does .*'Not Found'.* etcd 3.4 or later",
         ),
+        (
+            b"HTTP/1.1 400 Bad Request\r\nContent-Length: 96\r\n\r\nCommonName of client sending a request against"
+            b" gateway will be ignored and not used as expected\n",
+            "has a common name .*use a certificate without one",
+        ),
         (b"-ERR unknown command\r\n", "the response is not HTTP"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "not a JSON object"),
         (b"", "closed the connection without an answer; if it expects TLS"),

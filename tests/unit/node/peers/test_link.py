@@ -140,7 +140,7 @@ def test_a_lost_connection_leaves_an_unknown_outcome_and_is_opened_again() -> No
         (b"\x00\x00\x00\x04\x00\x00\x00\x63", "answered request 99, which is not pending"),
         (b"\xff\xff\xff\xff", "malformed"),
         (b"\x7f\xff\xff\xff", "malformed"),
-        (b"\x00\x00\x00\x05\x00\x00\x00\x05\x00", "malformed"),
+        (b"\x00\x00\x00\x05\x00\x00\x00\x06\x00", "malformed"),
         (b"HTTP/1.1 200 OK\r\n\r\n", "malformed"),
     ],
     ids=["unasked", "negative", "huge", "truncated", "foreign"],
@@ -150,7 +150,7 @@ def test_nonsense_from_a_peer_ends_the_connection(content: bytes, words: str) ->
         peer = await world.start_scripted()
         outcomes = start(links)
         await until(lambda: peer.requests)
-        assert peer.requests[0].number == 5
+        assert peer.requests[0].number == 6
         peer.say(content)
         await until(lambda: outcomes)
         assert isinstance(outcomes[0], TimedOut) and words in str(outcomes[0])

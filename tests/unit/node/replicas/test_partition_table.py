@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from manual_ports import Hand, PromptWorkers, run, turns
+from manual_ports import Hand, PromptWorkers, append, run, turns
 from penstock.core.errors import LeaderNotAvailable, NotLeader, UnknownTopic
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Topic, TopicSaved
@@ -22,8 +24,8 @@ ME, OTHER = 1, 2
 class Scene:
     """A table of broker 1 over a catalog that the test changes."""
 
-    def __init__(self, *, is_cluster: bool = True) -> None:
-        self.hand = Hand(workers=PromptWorkers())
+    def __init__(self, *, is_cluster: bool = True, hand: Hand | None = None) -> None:
+        self.hand = hand or Hand(workers=PromptWorkers())
         self.catalog = Catalog()
         self.roles: list[tuple[int, bool, int]] = []
         """(partition, whether it leads, epoch), as the table reported them."""
@@ -145,5 +147,26 @@ def test_a_deleted_topic_leaves_no_files() -> None:
         await turns()
         assert scene.hand.files.names(TOPICS_DIRECTORY) == [] and not scene.table.is_open("t")
         assert scene.roles[-1] == (0, False, 0)
+
+    run(scenario)
+
+
+def test_a_node_that_is_fenced_while_it_stops_commits_nothing_more() -> None:
+    async def scenario() -> None:
+        hand = Hand()
+        scene = Scene(hand=hand)
+        scene.table.set_active(is_active=True)
+        scene.save_topic(1)
+        scene.place(0, ME, leader=ME, epoch=1)
+        partition = scene.table.get("t", 0)
+        waiter = append(hand, partition)
+        stopping = asyncio.ensure_future(scene.table.stop())
+        await turns()
+        scene.place(0, ME, leader=NO_LEADER, epoch=2)
+        assert not partition.is_leader and scene.roles[-1] == (0, False, 2)
+        await hand.workers.do_all()
+        await stopping
+        assert partition.high_watermark == 0 and partition.end_offset == 1
+        assert not waiter.is_acknowledged, "the next leader may not have it"
 
     run(scenario)

@@ -11,6 +11,8 @@ from cluster_doors import DoorNodes, JsonClient, behind_doors, http_get
 from penstock.core.errors import ClusterForbidden, InvalidRequest
 from penstock.core.session import Session, broker_principal
 from penstock.node.coordinators.groups import TOPIC as GROUPS_TOPIC
+from penstock.node.lag import lag_of
+from penstock.node.waist.waist import Waist
 from penstock.wire.kafka import ApiKey, messages
 
 PARTITIONS = 3
@@ -77,6 +79,25 @@ def test_a_member_joins_commits_and_leaves_through_any_broker(entry: int) -> Non
             client.close()
 
         await nodes.spawn("client", talk())
+
+    behind_doors(play)
+
+
+def test_the_coordinator_tells_the_lag_in_partitions_of_other_brokers() -> None:
+    async def play(nodes: DoorNodes) -> None:
+        group = await stage(nodes, home=2)
+
+        async def talk() -> None:
+            client = await JsonClient.connect(1)
+            offsets = [{"topic": "t", "partition": index, "offset": 0} for index in range(PARTITIONS)]
+            assert (await client.ask("COMMIT", group=group, offsets=offsets)) == {"ok": True}
+            client.close()
+
+        await nodes.spawn("client", talk())
+        broker = nodes.brokers[2]
+        assert len(list(lag_of(broker, group))) < PARTITIONS
+        await Waist(broker).groups.learn_bounds(Session("http"))
+        assert [one.records for one in lag_of(broker, group)] == [0] * PARTITIONS
 
     behind_doors(play)
 

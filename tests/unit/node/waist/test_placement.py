@@ -31,6 +31,8 @@ def test_reassignments_start_are_listed_and_cancelled() -> None:
                 Reassignment("t", 9, [1]),
                 Reassignment("u", 0, [1]),
                 Reassignment("t", 1, [7]),
+                Reassignment("t", 1, [1, 7]),
+                Reassignment("t", 1, [1, 1]),
             ],
         )
         assert outcomes[:2] == [PlacementOutcome.DONE, PlacementOutcome.NO_MOVE]
@@ -39,7 +41,13 @@ def test_reassignments_start_are_listed_and_cancelled() -> None:
             UnknownTopic,
             UnknownTopic,
             InvalidAssignment,
+            InvalidAssignment,
+            InvalidAssignment,
         ]
+        told = [str(outcomes[index]) for index in (2, 6, 7)]
+        assert "this version keeps 1 replica" in told[0]
+        assert "broker 7, but no such broker is registered" in told[1]
+        assert "the broker 1 more than once" in told[2]
         (ongoing,) = verbs.reassignments(ANN)
         assert ongoing == ("t", 0, (target, leader), (target,), (leader,))
         assert list(verbs.reassignments(ANN, [("t", [0, 5]), ("u", [0])])) == [ongoing]

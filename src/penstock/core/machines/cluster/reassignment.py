@@ -6,18 +6,24 @@ replica is in sync; a leader that is not part of the new assignment hands over t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from penstock.core.errors import InvalidAssignment, NoReassignment
 from penstock.core.machines.cluster.assignment import check_replicas
-from penstock.core.machines.cluster.brokers import decide_drain
 from penstock.core.machines.cluster.events import BrokerSaved, ClusterEvent
 from penstock.core.machines.cluster.state import ClusterState, ring_broker
 from penstock.core.machines.cluster.transition import Prospect, changed
 from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
 from penstock.core.model import PartitionId
 from penstock.core.placement.rebalance import ReplicaMove, propose_drain, propose_join, propose_rebalance
+
+T = TypeVar("T")
+
+MOVES_PER_CHANGE = 100
+"""Moves that one change of the metadata starts or cancels. A decision about thousands takes longer than the pause
+between two changes of other brokers, so it would be made again and again on a later state."""
 
 
 def decide_reassign(
@@ -88,34 +94,70 @@ def _startable(cluster: ClusterState, moves: Sequence[ReplicaMove]) -> list[Repl
     return [move for move in moves if not cluster.partition(move.partition).is_moving]
 
 
+def in_changes(moves: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Moves to start or to cancel, split for `decide_moves` and `decide_stay`."""
+    for start in range(0, len(moves), MOVES_PER_CHANGE):
+        yield moves[start : start + MOVES_PER_CHANGE]
+
+
 def decide_moves(cluster: ClusterState, moves: Sequence[ReplicaMove]) -> list[ClusterEvent]:
-    """Start proposed moves. Each is of another partition, so they are decided on the same state."""
-    return [event for move in moves for event in decide_reassign(cluster, move.partition, move.after)]
+    """Start proposed moves; not those of partitions that have moved or gone since. Each is of another partition, so
+    they are decided on the same state."""
+    return [
+        event
+        for move in moves
+        if (present := cluster.find_partition(move.partition)) is not None
+        and not present.is_moving
+        and present.replicas == move.before
+        for event in decide_reassign(cluster, move.partition, move.after)
+    ]
 
 
-def decide_undrain(cluster: ClusterState, broker_id: int) -> list[ClusterEvent]:
-    """Include a broker in the placement again, and cancel the moves away from it that are in progress."""
-    events = decide_drain(cluster, broker_id, is_draining=False)
-    for one in cluster.held_by(broker_id):
-        if broker_id in one.removing:
-            events += decide_cancel(cluster, one.id)
-    return events
+def leaving(cluster: ClusterState, broker_id: int) -> list[PartitionId]:
+    """Partitions that are being moved away from a broker."""
+    return [one.id for one in cluster.held_by(broker_id) if broker_id in one.removing]
 
 
-def decide_upkeep(cluster: ClusterState) -> list[ClusterEvent]:
-    """The moves that the controller starts by itself, of one broker at a time: away from a broker that is drained, or
-    the share of one that has joined. None if there is nothing to do."""
+def decide_stay(
+    cluster: ClusterState, broker_id: int, partitions: Sequence[PartitionId]
+) -> list[ClusterEvent]:
+    """Cancel the moves of these partitions away from a broker, as far as they are still in progress."""
+    return [
+        event
+        for partition in partitions
+        if (present := cluster.find_partition(partition)) is not None and broker_id in present.removing
+        for event in decide_cancel(cluster, partition)
+    ]
+
+
+class Upkeep(NamedTuple):
+    """Moves of one broker that the controller starts by itself."""
+
+    broker_id: int
+    moves: list[ReplicaMove]
+    is_share: bool
+    """They give a new broker its share; when all have started, `decide_shared` says so."""
+
+
+def propose_upkeep(cluster: ClusterState) -> Upkeep | None:
+    """What is to do, of one broker at a time: empty one that is drained, or give one that has joined its share."""
     for broker in cluster.brokers:
-        if broker.is_draining and cluster.replica_count(broker.broker_id):
-            events = decide_moves(cluster, drain_moves(cluster, broker.broker_id))
+        broker_id = broker.broker_id
+        if broker.is_draining and cluster.replica_count(broker_id):
+            moves = drain_moves(cluster, broker_id)
+            if moves:
+                return Upkeep(broker_id, moves, is_share=False)
         elif broker.is_joining and not broker.is_draining and _may_take_share(cluster):
-            moves = join_moves(cluster, broker.broker_id)
-            events = [BrokerSaved(replace(broker, is_joining=False)), *decide_moves(cluster, moves)]
-        else:
-            continue
-        if events:
-            return events
-    return []
+            return Upkeep(broker_id, join_moves(cluster, broker_id), is_share=True)
+    return None
+
+
+def decide_shared(cluster: ClusterState, broker_id: int) -> list[ClusterEvent]:
+    """A broker has its share."""
+    broker = cluster.find_broker(broker_id)
+    if broker is None or not broker.is_joining:
+        return []
+    return [BrokerSaved(replace(broker, is_joining=False))]
 
 
 def _may_take_share(cluster: ClusterState) -> bool:

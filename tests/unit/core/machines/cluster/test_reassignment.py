@@ -8,14 +8,20 @@ from cluster_play import ClusterPlay, topic_id
 from penstock.core.errors import InvalidAssignment, NoReassignment, UnknownBroker, UnknownTopic
 from penstock.core.machines.cluster.brokers import decide_drain
 from penstock.core.machines.cluster.election import ElectionKind
+from penstock.core.machines.cluster.events import PartitionSaved
 from penstock.core.machines.cluster.partition_state import decide_elect
 from penstock.core.machines.cluster.reassignment import (
+    MOVES_PER_CHANGE,
     decide_cancel,
+    decide_moves,
     decide_reassign,
-    decide_undrain,
-    decide_upkeep,
+    decide_shared,
+    decide_stay,
     drain_moves,
+    in_changes,
     join_moves,
+    leaving,
+    propose_upkeep,
     rebalance_moves,
 )
 from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
@@ -239,6 +245,15 @@ def shares(play: ClusterPlay, *broker_ids: int) -> dict[int, int]:
     return {broker_id: play.cluster.replica_count(broker_id) for broker_id in broker_ids}
 
 
+def keep_up(play: ClusterPlay) -> None:
+    """What the controller does."""
+    while (plan := propose_upkeep(play.cluster)) is not None:
+        for moves in in_changes(plan.moves):
+            play.run(decide_moves(play.cluster, moves))
+        if plan.is_share:
+            play.run(decide_shared(play.cluster, plan.broker_id))
+
+
 def arrive(play: ClusterPlay) -> None:
     """Every copy is complete."""
     for one in list(play.cluster.partitions()):
@@ -251,14 +266,14 @@ def test_a_broker_that_joins_takes_its_share_once_all_others_are_there() -> None
     play.create("orders", *[[1], [2]] * 6)
     play.register(3, takes_share=True)
     assert play.cluster.broker(3).is_joining
-    assert decide_upkeep(play.cluster) == [], "it is fenced"
+    assert propose_upkeep(play.cluster) is None, "it is fenced"
     play.fence(2)
     play.unfence(3)
-    assert decide_upkeep(play.cluster) == [], "the share of broker 2 would be taken from broker 1"
+    assert propose_upkeep(play.cluster) is None, "the share of broker 2 would be taken from broker 1"
     play.unfence(2)
-    play.run(decide_upkeep(play.cluster))
+    keep_up(play)
     assert shares(play, 1, 2, 3) == {1: 4, 2: 4, 3: 4}
-    assert not play.cluster.broker(3).is_joining and decide_upkeep(play.cluster) == []
+    assert not play.cluster.broker(3).is_joining and propose_upkeep(play.cluster) is None
 
 
 def test_only_a_new_broker_of_a_cluster_takes_a_share() -> None:
@@ -268,7 +283,7 @@ def test_only_a_new_broker_of_a_cluster_takes_a_share() -> None:
     play.unfence(1)
     play.register(2, takes_share=True)
     play.unfence(2)
-    play.run(decide_upkeep(play.cluster))
+    keep_up(play)
     play.restart(2, 2, is_clean=True)
     play.register(3)
     assert not any(one.is_joining for one in play.cluster.brokers)
@@ -287,11 +302,11 @@ def test_a_drained_broker_is_emptied_as_far_as_others_can_take_over() -> None:
     play.run(decide_drain(play.cluster, 2, is_draining=True))
     play.fence(1)
     play.fence(3)
-    assert decide_upkeep(play.cluster) == []
+    assert propose_upkeep(play.cluster) is None
     play.unfence(3)
-    play.run(decide_upkeep(play.cluster))
+    keep_up(play)
     assert shares(play, 2, 3) == {2: 0, 3: 3}
-    assert decide_upkeep(play.cluster) == []
+    assert propose_upkeep(play.cluster) is None
     arrive(play)
     assert play.cluster.held_by(2) == []
 
@@ -300,9 +315,45 @@ def test_a_broker_that_is_used_again_keeps_what_has_not_left_yet() -> None:
     play = ClusterPlay(2)
     play.create("orders", [2], [2])
     play.run(decide_drain(play.cluster, 2, is_draining=True))
-    play.run(decide_upkeep(play.cluster))
+    keep_up(play)
     play.set_isr("orders", 2, 1, index=0)
-    play.run(decide_undrain(play.cluster, 2))
+    left = leaving(play.cluster, 2)
+    assert [one.partition for one in left] == [1], "the other one has arrived"
+    play.run(decide_drain(play.cluster, 2, is_draining=False))
+    play.run(decide_stay(play.cluster, 2, left))
+    assert decide_stay(play.cluster, 2, [*left, PartitionId(b"?" * 16, 0)]) == []
     assert [one.replicas for one in play.cluster.partitions()] == [(1,), (2,)]
     assert not any(one.is_moving for one in play.cluster.partitions())
     assert not play.cluster.broker(2).is_draining
+
+
+def test_thousands_of_moves_start_some_at_a_time() -> None:
+    play = ClusterPlay(2)
+    play.create("orders", *[[1]] * (MOVES_PER_CHANGE + 1))
+    play.run(decide_drain(play.cluster, 1, is_draining=True))
+    moves = drain_moves(play.cluster, 1)
+    assert [len(one) for one in in_changes(moves)] == [MOVES_PER_CHANGE, 1]
+    assert len(decide_moves(play.cluster, moves[:2])) == 2
+
+
+def test_a_proposed_move_does_not_start_if_its_partition_has_moved_or_gone_since() -> None:
+    play = ClusterPlay(3)
+    play.create("orders", [1], [1], [1])
+    play.run(decide_drain(play.cluster, 1, is_draining=True))
+    moves = sorted(drain_moves(play.cluster, 1))
+    play.run(decide_reassign(play.cluster, moves[0].partition, [2]))
+    play.run(decide_reassign(play.cluster, moves[1].partition, [3]))
+    arrive_at = play.cluster.partition(moves[1].partition)
+    play.set_isr("orders", *arrive_at.replicas, index=arrive_at.partition)
+    (event,) = decide_moves(play.cluster, moves)
+    assert isinstance(event, PartitionSaved) and event.partition.id == moves[2].partition
+    gone = [one._replace(partition=PartitionId(b"?" * 16, 0)) for one in moves]
+    assert decide_moves(play.cluster, gone) == []
+
+
+def test_a_share_is_given_once() -> None:
+    play = ClusterPlay(1)
+    play.register(2, takes_share=True)
+    play.unfence(2)
+    play.run(decide_shared(play.cluster, 2))
+    assert decide_shared(play.cluster, 2) == decide_shared(play.cluster, 7) == []
