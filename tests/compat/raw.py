@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest
@@ -164,13 +165,21 @@ class RawConnection:
 
     def await_leaders(self, topic: str, partitions: int) -> None:
         """Wait until every broker knows the leader of every partition, and the leaders serve."""
-        for address in self.addresses:
-            with RawConnection(address) as one:
-                one._await_known(topic, partitions)
+        for one in self._each_broker():
+            one._await_known(topic, partitions)
         deadline = time.monotonic() + VISIBLE_S_MAX
         while not all(self._is_serving(topic, index) for index in range(partitions)):
             assert time.monotonic() < deadline, f"the leaders of {topic} do not serve"
             time.sleep(POLL_S)
+
+    def _each_broker(self) -> Iterator[RawConnection]:
+        """A connection to each broker. A single one may accept no second connection."""
+        if len(self.addresses) == 1:
+            yield self
+            return
+        for address in self.addresses:
+            with RawConnection(address) as one:
+                yield one
 
     def _await_known(self, topic: str, partitions: int) -> None:
         deadline = time.monotonic() + VISIBLE_S_MAX
@@ -184,14 +193,18 @@ class RawConnection:
 
     def _is_serving(self, topic: str, partition: int) -> bool:
         """Metadata may know a leader before the leader itself does."""
+        if len(self.addresses) == 1:
+            return self._has_end(topic, partition)
         with RawConnection(",".join(self.addresses)) as asking:
-            return bool(asking.offset_at(topic, LATEST_TIMESTAMP, partition=partition).error_code == 0)
+            return asking._has_end(topic, partition)
+
+    def _has_end(self, topic: str, partition: int) -> bool:
+        return bool(self.offset_at(topic, LATEST_TIMESTAMP, partition=partition).error_code == 0)
 
     def await_absence(self, topic: str) -> None:
         """Wait until no broker knows the topic."""
-        for address in self.addresses:
-            with RawConnection(address) as one:
-                one._await_forgotten(topic)
+        for one in self._each_broker():
+            one._await_forgotten(topic)
 
     def _await_forgotten(self, topic: str) -> None:
         deadline = time.monotonic() + VISIBLE_S_MAX

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.core.machines.cluster.values import NO_LEADER
-from penstock.core.model import Address, PartitionId
+from penstock.core.model import Address, PartitionId, Record
 from sim import cluster_clients as clients
 from sim import cluster_transactions as transactions
 from sim.cluster_faults import Faults
 from sim.cluster_machines import PORT, BrokerMachine, State
 from sim.cluster_members import GroupMember, GroupStory
 from sim.cluster_mover import Mover
-from sim.cluster_router import Router
+from sim.cluster_router import Router, Trouble, troubles
 from sim.cluster_store import CoordinatorStore, ModelledStore, Store
 from sim.cluster_transactions import TransactionalProducer
 from sim.cluster_watch import Watch, watching
@@ -43,6 +43,8 @@ STEADY_S = 1.0
 POLL_S = 0.1
 STEPS_MAX = 100_000
 """Several times what a run takes; a broker that spins would take forever."""
+READ_S_MAX = 10.0
+"""How long a partition may be without a leader when everything is compared."""
 WORKS = 30
 PAUSE_S = 0.7
 """What a client does under faults: so many pieces of work, with pauses in between."""
@@ -223,11 +225,24 @@ class Scene:
         for topic_id, topic in list(self.ledger.topics.items()):
             for index in range(len(topic.partitions)):
                 place = Place(topic_id, index)
-                start, end, records = await read_whole(await router.leader(place), place)
+                start, end, records = await self._read(router, place)
                 self.ledger.check_partition(place, start, end, records, lost_power=False)
                 self._check_order(place, [bytes(one.value or b"") for one in records])
         await self._check_transactions(router)
         router.close()
+
+    async def _read(self, router: Router, place: Place) -> tuple[int, int, list[Record]]:
+        """A session that was cut off may end a moment after the last fault, and its broker joins again then."""
+        until_s = self._loop.time() + READ_S_MAX
+        while True:
+            try:
+                with troubles():
+                    return await read_whole(await router.leader(place), place)
+            except Trouble:
+                if self._loop.time() > until_s:
+                    raise
+            router.forget()
+            await asyncio.sleep(POLL_S)
 
     async def _check_transactions(self, router: Router) -> None:
         producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]

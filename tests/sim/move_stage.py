@@ -83,7 +83,8 @@ class MoveStage:
 
     def holds(self, broker_id: int, index: int = 0, topic: str = TOPIC) -> bool:
         broker = self.broker(broker_id)
-        return broker.find_held(PartitionId(broker.catalog.topic(topic).id, index)) is not None
+        known = broker.catalog.find(topic)
+        return known is not None and broker.find_held(PartitionId(known.id, index)) is not None
 
     def append(self, broker_id: int, *values: bytes, index: int = 0, topic: str = TOPIC) -> None:
         """One batch for each value; the value is the key as well."""

@@ -186,8 +186,18 @@ class CommittedOffsets:
 
         shard.commit(group_id, _each(offsets, decide, seen), answered)
 
-    def settle(self, index: int, producer_id: int, *, is_commit: bool, settled: Settled) -> None:
+    def settle(
+        self,
+        index: int,
+        producer_id: int,
+        epoch: int,
+        *,
+        is_bumped: bool,
+        is_commit: bool,
+        settled: Settled,
+    ) -> None:
         """Commit or drop the offsets that an ended transaction has pended on one partition of the groups' topic.
+        Epoch and `is_bumped` are those of its marker.
 
         Calls back once that is durable, or with an error; then the caller retries. Idempotent, so it may be repeated
         after a crash.
@@ -202,6 +212,7 @@ class CommittedOffsets:
         except BrokerError as error:
             settled(error)
             return
+        shard.partition.guards.void(producer_id, epoch, is_bumped=is_bumped)
         shard.persist_all(shard.roster.offsets.decide_settle(producer_id, is_commit=is_commit), settled)
 
     # -- expiry

@@ -118,16 +118,22 @@ class Markers:
         """End a producer's open transaction in a partition that this broker leads, and wait until the marker is synced;
         in a partition of the groups' topic settle its offsets. Raises BrokerError."""
         if place.topic == GROUPS_TOPIC:
-            error = await self._settle_offsets(place.partition, producer_id, is_commit=marker.is_commit)
-            if error is not None:
-                raise error
+            await self._settle_offsets(
+                place.partition, producer_id, epoch, is_bumped=is_bumped, is_commit=marker.is_commit
+            )
             return
         partition = self._find_partition(*place)
         appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
         await partition.sync_to(partition.end_offset if appended is None else appended.end_offset)
 
-    async def _settle_offsets(self, index: int, producer_id: int, *, is_commit: bool) -> BrokerError | None:
-        """Settle a producer's pending offsets on one partition of the groups' topic; returns the error, if any."""
+    async def _settle_offsets(
+        self, index: int, producer_id: int, epoch: int, *, is_bumped: bool, is_commit: bool
+    ) -> None:
+        """Settle a producer's pending offsets on one partition of the groups' topic."""
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-        self._committed.settle(index, producer_id, is_commit=is_commit, settled=resolver(done))
-        return await done
+        self._committed.settle(
+            index, producer_id, epoch, is_bumped=is_bumped, is_commit=is_commit, settled=resolver(done)
+        )
+        error = await done
+        if error is not None:
+            raise error

@@ -20,6 +20,7 @@ from penstock.core.errors import (
     UnknownEpoch,
 )
 from penstock.core.log.log import BatchBoundary, Log
+from penstock.core.log.marker_guards import MarkerGuards
 from penstock.core.log.segment import Slice
 from penstock.core.log.transactions import Aborted
 from penstock.core.machines.catalog.events import Topic
@@ -56,10 +57,16 @@ class Partition(Replica):
         self.traffic = Traffic(log)
         self.damage = Damage(topic.name, index)
         self._start_turn = asyncio.Lock()
+        self.guards = MarkerGuards()
+        """Writes in transactions that are on their way here."""
 
     def _adopt(self, config: TopicConfig) -> None:
         super()._adopt(config)
         self.admission = Admission(repr(self), config, self._runtime.clock)
+
+    def follow(self, epoch: int) -> None:
+        super().follow(epoch)
+        self.guards.void_all()
 
     def check_epoch(self, epoch: int) -> None:
         """Raise unless the caller's epoch, if it states one, is the current leader epoch."""
@@ -121,6 +128,7 @@ class Partition(Replica):
         """
         self.check_writable()
         log = self.log
+        self.guards.void(producer_id, epoch, is_bumped=is_bumped)
         if not log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, is_bumped=is_bumped):
             return None
         now_ms = self._runtime.clock.now_ms()

@@ -17,9 +17,11 @@ from penstock.core.errors import (
     InvalidTopic,
     LeaderNotAvailable,
     NotLeader,
+    TransactionBusy,
     WrongProducer,
 )
 from penstock.core.limits import BATCH_HEADER_BYTES
+from penstock.core.log.marker_guards import MarkerGuard
 from penstock.core.machines.transactions.transactions import Claim
 from penstock.core.model import Acks, PartitionId, TopicPartition, TopicRef
 from penstock.core.records.batch import TRANSACTIONAL, decode_header
@@ -189,7 +191,7 @@ class _Production:
         self._acks = acks
         self._within = within
         self._hold = hold
-        self._done = done
+        self._told = done
         self._is_long = len(batches) > CHUNK
         """There are too many batches to append in one loop iteration."""
         self._admitted: list[Admitted | BrokerError] = []
@@ -197,6 +199,8 @@ class _Production:
         self._doubt: BrokerError | None = None
         self._unvouched: set[TopicPartition] = set()
         """The partitions that the coordinator does not vouch for."""
+        self._guards: dict[TopicPartition, tuple[Partition, int, MarkerGuard]] = {}
+        """Partition, producer and guard of every transactional batch."""
 
     def start(self) -> None:
         if self._within is None:
@@ -260,11 +264,23 @@ class _Production:
                 continue
             by = Claim(header.producer_id, header.producer_epoch)
             claims.add(by)
+            self._guard(partition, by)
             # With an earlier batch of this transaction in the log, the coordinator has vouched for this partition
             # and its marker will come: no second check is needed.
             if not partition.log.producers.is_in_transaction(*by):
                 places.add(TopicPartition(partition.topic, batch.index))
         return claims, places
+
+    def _guard(self, partition: Partition, by: Claim) -> None:
+        """Notice a marker that arrives before the batch is appended."""
+        place = TopicPartition(partition.topic, partition.index)
+        if place not in self._guards:
+            self._guards[place] = partition, by.producer_id, partition.guards.begin(*by)
+
+    def _done(self, outcome: Produced | BaseException) -> None:
+        for partition, producer_id, guard in self._guards.values():
+            partition.guards.end(producer_id, guard)
+        self._told(outcome)
 
     # -- validation
 
@@ -361,8 +377,12 @@ class _Production:
         is_within = self._within is not None
         try:
             partition = self._target(batch)
-            if is_within and TopicPartition(partition.topic, batch.index) in self._unvouched:
+            place = TopicPartition(partition.topic, batch.index)
+            if is_within and place in self._unvouched:
                 assert self._doubt is not None
+                return self._doubt
+            if place in self._guards and self._guards[place][2].is_void:
+                self._doubt = self._doubt or TransactionBusy("the transaction was ended meanwhile; retry")
                 return self._doubt
             if isinstance(
                 admitted, BrokerError

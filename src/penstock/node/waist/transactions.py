@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.core.access import CLUSTER, Operation, topic_resource, transactional_id_resource
-from penstock.core.errors import BrokerError, InvalidGroup, InvalidRequest, UnknownTopic
+from penstock.core.errors import BrokerError, InvalidGroup, InvalidRequest, Loading, UnknownTopic
+from penstock.core.log.marker_guards import MarkerGuard
 from penstock.core.machines.consumer_group.topic_regex import matching_topics
 from penstock.core.machines.transactions.transactions import Claim as Claim
 from penstock.core.machines.transactions.values import Transaction as Transaction
@@ -222,15 +223,20 @@ class TransactionVerbs:
         collector = OutcomeCollector(len(commit.entries), answered)
         batches = yield from self._committed.located(session, commit.entries, collector, with_internal=False)
 
+        release_hold = hold()
+        guard = MarkerGuard(NO_EPOCH)
+
         def vouched(error: BrokerError | None) -> None:
-            self._slices.go(self._pend(commit, batches, error), pended)
+            self._slices.go(self._pend(commit, batches, guard, error), pended)
 
         def pended(outcome: Exception | None) -> None:
+            if shard is not None:
+                shard.partition.guards.end(commit.producer.producer_id, guard)
             if outcome is not None:
                 crashed(outcome)
             release_hold()
 
-        release_hold = hold()
+        shard = None
         try:
             if not group_id:
                 raise InvalidGroup("a group id cannot be empty")
@@ -239,6 +245,7 @@ class TransactionVerbs:
         except BrokerError as error:
             vouched(error)
             return
+        guard = shard.partition.guards.begin(*commit.producer)
         self._routes.admission(transactional_id).admit(
             transactional_id, commit.producer, [place], vouched, may_add=commit.may_add
         )
@@ -247,10 +254,16 @@ class TransactionVerbs:
         self,
         commit: OffsetCommit,
         batches: Sequence[Batch[NewOffset]],
+        guard: MarkerGuard,
         error: BrokerError | None,
     ) -> Sliced[None]:
         """Persist the batches, or fail all of them with the error."""
         for offsets, settled in batches:
+            if guard.is_void:
+                # The marker that has settled the offsets of this transaction does not come again.
+                error = error or Loading(
+                    f"the transaction of {commit.transactional_id!r} was ended meanwhile"
+                )
             if error is not None:
                 settled(error)
             else:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+
+import pytest
 
 from cluster_nodes import ClusterNodes, on_a_cluster, until
 from http_client import HttpClient
 from penstock.apps.doorways import Doorways
 from penstock.core.machines.cluster.brokers import decide_fence
+from penstock.node.cluster.metadata_log import BrokerSession
 
 from .conftest import Stage
 
@@ -33,7 +37,7 @@ def test_a_broker_that_stops_says_so(play: Callable[..., None]) -> None:
     play(test)
 
 
-def test_a_fenced_broker_is_not_ready_until_it_has_joined_again() -> None:
+def test_a_fenced_broker_is_not_ready_until_it_has_joined_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play(nodes: ClusterNodes) -> None:
         broker = nodes.brokers[2]
         assert broker.membership is not None
@@ -41,12 +45,21 @@ def test_a_fenced_broker_is_not_ready_until_it_has_joined_again() -> None:
         client = HttpClient(Doorways(broker))
         ready = {"status": "ready", "offline_partitions": [], "session_alive": True}
         assert (await client.ask("GET", "/readyz")).json == ready
-        epoch = broker.membership.epoch
+        membership, enter, gate = broker.membership, broker.membership._enter, asyncio.Event()
+
+        async def enter_later(session: BrokerSession) -> None:
+            await gate.wait()
+            await enter(session)
+
+        monkeypatch.setattr(membership, "_enter", enter_later)
+        epoch = membership.epoch
+        await nodes.converged()
         await nodes.brokers[1].change(lambda catalog: decide_fence(catalog.cluster, 2, epoch))
         await until(lambda: not broker.is_online)
         answer = await client.ask("GET", "/readyz")
         assert (answer.status, answer.json["status"], answer.json["session_alive"]) == (503, "offline", True)
         assert "fenced" in answer.json["reason"]
+        gate.set()
         await until(lambda: broker.is_online)
         assert (await client.ask("GET", "/readyz")).json == ready
         await client.hang_up()
