@@ -253,14 +253,16 @@ class PartitionTable:
         return placed is not None and self._node_id in placed.adding
 
     def _open_again(self, topic: Topic, index: int, config: TopicConfig, error: BrokerError) -> Partition:
-        """A damaged copy is not needed: start it again. The damaged files are set aside."""
+        """A damaged copy is not needed: start it again. The damaged files are set aside, unless the last run has done
+        that before it was killed."""
         directory = f"{TOPICS_DIRECTORY}/{topic.id.hex()}/{index}"
         logger.error(
             "the copy of a partition that is being moved here is damaged; copying it again: %s",
             error,
             extra={"topic": topic.name, "partition": index},
         )
-        set_aside(self._runtime.files, directory, self._runtime.clock.now_ms())
+        if self._runtime.files.exists(directory):
+            set_aside(self._runtime.files, directory, self._runtime.clock.now_ms())
         self._recovery_points.pop(directory, None)
         return self._open(topic, index, config)
 

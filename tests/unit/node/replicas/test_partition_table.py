@@ -24,12 +24,18 @@ ME, OTHER = 1, 2
 class Scene:
     """A table of broker 1 over a catalog that the test changes."""
 
-    def __init__(self, *, is_cluster: bool = True, hand: Hand | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        is_cluster: bool = True,
+        hand: Hand | None = None,
+        recovery_points: dict[str, int] | None = None,
+    ) -> None:
         self.hand = hand or Hand(workers=PromptWorkers())
         self.catalog = Catalog()
         self.roles: list[tuple[int, bool, int]] = []
         """(partition, whether it leads, epoch), as the table reported them."""
-        self.table = PartitionTable(self.catalog, self.hand.runtime, ME, 7, {}, self._note)
+        self.table = PartitionTable(self.catalog, self.hand.runtime, ME, 7, recovery_points or {}, self._note)
         if is_cluster:
             for broker_id in (ME, OTHER):
                 listeners = {"kafka": Address(f"host-{broker_id}", 9092)}
@@ -168,5 +174,19 @@ def test_a_node_that_is_fenced_while_it_stops_commits_nothing_more() -> None:
         await stopping
         assert partition.high_watermark == 0 and partition.end_offset == 1
         assert not waiter.is_acknowledged, "the next leader may not have it"
+
+    run(scenario)
+
+
+def test_a_copy_that_was_set_aside_before_a_kill_begins_again() -> None:
+    async def scenario() -> None:
+        directory = f"{TOPICS_DIRECTORY}/{TOPIC_ID.hex()}/0"
+        scene = Scene(recovery_points={directory: 5})
+        placed = PartitionReplicas(TOPIC_ID, 0, (ME, OTHER), (OTHER,), OTHER, adding=(ME,), removing=(OTHER,))
+        scene.catalog.apply(TopicSaved(Topic(TOPIC_ID, "t", 1, {}, False, 1)))
+        scene.catalog.apply(PartitionSaved(placed))
+        run_unsliced(scene.table.open_topic(scene.catalog.topic("t")))
+        (copy,) = scene.table.all()
+        assert (copy.failure, copy.end_offset) == (None, 0)
 
     run(scenario)
