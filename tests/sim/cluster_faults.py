@@ -110,6 +110,12 @@ class Faults:
             machine.machine.workers.knobs = WorkerKnobs(slow_chance=0.0)
             machine.resume()
             machine.start()
+        self.mend()
+
+    def mend(self) -> None:
+        """Restart the brokers with partitions that are offline until a restart. One that is starting is not ready for
+        that yet."""
+        for machine in self._machines.values():
             if machine.broker is not None and any(one.failure for one in machine.broker.partitions()):
                 machine.stop()
 

@@ -168,6 +168,7 @@ class Scene:
         steady_since_s: float | None = None
         while steady_since_s is None or self._loop.time() < steady_since_s + STEADY_S:
             await asyncio.sleep(POLL_S)
+            self.faults.mend()
             missing = self._missing(works)
             if missing:
                 steady_since_s = None
