@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from penstock.apps.cli import cluster_moves
 from penstock.apps.cli.cluster_moves import decommission, drain, moves, rebalance
 from penstock.apps.cli.cluster_source import ClusterSource, Found
+from penstock.apps.cli.main import cli
 
 MOVE = {"topic": "orders", "partition": 0, "from": [1], "to": [2]}
 ONGOING = {**MOVE, "leader": 1, "copying": True, "copied_bytes": 2**20, "left_bytes": 2**21, "bytes_per_s": 0}
@@ -58,7 +59,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
         described = {"id": 2, "fenced": False, "draining": False, "replicas": 0, **broker}
         source = Canned([MOVE] if planned is None else planned, ongoing or [[]], described)
         monkeypatch.setattr(cluster_moves, "_source", lambda bootstrap: source)
-        return CliRunner().invoke(command, list(words)), source.told
+        return CliRunner().invoke(cli, ["cluster", command.name, *words]), source.told
 
     return call
 

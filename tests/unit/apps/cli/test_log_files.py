@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from log_samples import DIRECTORY, append, keyed_batch, reopen, sync
-from penstock.apps.cli.log_files import log as log_command
+from penstock.apps.cli.main import cli
 from penstock.node.runtime.disk import DiskFiles
 
 
@@ -25,13 +25,13 @@ def data_directory(root: Path) -> Path:
 def test_verify_says_whole_and_then_damaged(tmp_path: Path) -> None:
     root = data_directory(tmp_path)
     for path in (root, root / DIRECTORY):
-        done = CliRunner().invoke(log_command, ["verify", str(path)])
+        done = CliRunner().invoke(cli, ["log", "verify", str(path)])
         assert (done.exit_code, done.output) == (0, "1 log checked, no damage found\n")
     first = sorted((root / DIRECTORY).glob("*.log"))[0]
     content = bytearray(first.read_bytes())
     content[7] ^= 1
     first.write_bytes(content)
-    done = CliRunner().invoke(log_command, ["verify", str(root), "-o", "json"])
+    done = CliRunner().invoke(cli, ["log", "verify", str(root), "-o", "json"])
     assert done.exit_code == 1
     assert {json.loads(line)["severity"] for line in done.output.splitlines()} == {"damaged"}
     assert first.read_bytes() == bytes(content)
@@ -39,18 +39,18 @@ def test_verify_says_whole_and_then_damaged(tmp_path: Path) -> None:
 
 def test_dump_shows_batches_and_records(tmp_path: Path) -> None:
     root = data_directory(tmp_path)
-    done = CliRunner().invoke(log_command, ["dump", str(root), "--records", "--from", "3", "-o", "json"])
+    done = CliRunner().invoke(cli, ["log", "dump", str(root), "--records", "--from", "3", "-o", "json"])
     batches = [json.loads(line) for line in done.output.splitlines()]
     assert [batch["base_offset"] for batch in batches] == list(range(3, 12))
     assert batches[0]["records"][0]["value"].startswith("3x") and batches[0]["codec"] == "none"
-    done = CliRunner().invoke(log_command, ["dump", str(root), "--records"])
+    done = CliRunner().invoke(cli, ["log", "dump", str(root), "--records"])
     assert (
         done.exit_code == 0 and "offsets 11..11  records 1" in done.output and "'key'  '11xxx" in done.output
     )
 
 
 def test_a_directory_without_logs_is_a_usage_error(tmp_path: Path) -> None:
-    done = CliRunner().invoke(log_command, ["verify", str(tmp_path)])
+    done = CliRunner().invoke(cli, ["log", "verify", str(tmp_path)])
     assert done.exit_code == 2 and "No log found" in done.output
 
 
@@ -60,6 +60,6 @@ def test_read_only_files_are_enough(tmp_path: Path) -> None:
         path.chmod(0o440)
     (root / DIRECTORY).chmod(0o550)
     try:
-        assert CliRunner().invoke(log_command, ["verify", str(root)]).exit_code == 0
+        assert CliRunner().invoke(cli, ["log", "verify", str(root)]).exit_code == 0
     finally:
         (root / DIRECTORY).chmod(0o750)
