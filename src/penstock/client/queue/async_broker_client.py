@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -329,6 +328,9 @@ class AsyncBrokerClient(QueueMember[Handler]):
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
 
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
     async def _keep_alive(self) -> None:
         """Renew held messages; send a heartbeat when the connection has been idle."""
         loop = asyncio.get_running_loop()
@@ -339,7 +341,7 @@ class AsyncBrokerClient(QueueMember[Handler]):
                 line.send(line.session.renew(loop.time(), self._terms.renewal_s))
                 if loop.time() - line.sent_at >= self._terms.heartbeat_s:
                     line.send(line.session.heartbeat())
-                for name in self._rejoins.take_due(time.monotonic()):
+                for name in self._rejoins.take_due(self._now_s()):
                     subscribed = self._subscribed.get(name)
                     if subscribed is not None:
                         self._tasks.append(self._start(self._rejoin_later(line, name, subscribed.window)))

@@ -298,7 +298,7 @@ class BrokerClient(QueueMember[Handler]):
 
     def _rejoin_due(self, line: QueueLine) -> None:
         """Join subscriptions again that the broker has ended. The reader thread gets the responses."""
-        for name in self._rejoins.take_due(time.monotonic()):
+        for name in self._rejoins.take_due(self._now_s()):
             subscribed = self._subscribed.get(name)
             if subscribed is not None:
                 line.forget(name)

@@ -70,13 +70,17 @@ class QueueMember(Generic[H]):
         if self._subscribed.pop(name, None) is None:
             raise IllegalState(f"this client is not subscribed to {name!r}")
 
+    def _now_s(self) -> float:
+        """The clock by which subscriptions are joined again."""
+        return time.monotonic()
+
     def _ended(self, name: str, error: ClientError) -> None:
         """The broker ended a membership, or rejected an attempt to join: join again after a retriable error."""
         if name not in self._subscribed:
             return
         if error.retriable:
             logger.info("subscription %r has to be joined again: %s", name, error)
-            self._rejoins.add(name, time.monotonic())
+            self._rejoins.add(name, self._now_s())
             return
         del self._subscribed[name]
         self._rejoins.forget(name)
