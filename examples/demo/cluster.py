@@ -34,7 +34,7 @@ KILLS_MAX = 6
 BURST = 6
 PAUSE_S = 0.005
 SESSION_MS = 1_000
-"""How long a silent broker counts as alive: short, so that nobody has to wait for it in a demo."""
+"""How long a silent broker counts as alive: short, to keep the demo short."""
 
 
 class Cluster:

@@ -58,7 +58,7 @@ def _broker_id(exchange: Exchange) -> int:
     return int(text)
 
 
-def _move(one: PlannedMove) -> dict[str, Any]:
+def _move(one: PlannedMove | OngoingMove) -> dict[str, Any]:
     return {
         "topic": one.topic,
         "partition": one.partition,
@@ -69,10 +69,7 @@ def _move(one: PlannedMove) -> dict[str, Any]:
 
 def _ongoing(one: OngoingMove) -> dict[str, Any]:
     return {
-        "topic": one.topic,
-        "partition": one.partition,
-        "from": list(one.before),
-        "to": list(one.after),
+        **_move(one),
         "leader": None if one.leader_id < 0 else one.leader_id,
         "copying": one.is_copying,
         "copied_bytes": one.copied_bytes,

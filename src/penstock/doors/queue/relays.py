@@ -145,7 +145,7 @@ class ClientRelays:
             self._connection.push([frame])
 
     def lose(self, upstream: Upstream, why: str) -> None:
-        """See UpstreamOwner. The client is told, as if its broker had restarted: it joins again."""
+        """See UpstreamOwner. The client gets the error of a restarted broker, and joins again."""
         if self._upstreams.get(upstream.broker_id) is upstream:
             del self._upstreams[upstream.broker_id]
         self.drain()

@@ -52,7 +52,7 @@ class UpstreamOwner(Protocol):
         """The broker has ended a membership; the frame says why."""
 
     def lose(self, upstream: Upstream, why: str) -> None:
-        """The connection is closed, whoever closed it."""
+        """The connection is closed, by either side."""
 
     def drain(self) -> None:
         """Everything for the broker is sent."""

@@ -136,7 +136,7 @@ class Upkeep(NamedTuple):
     broker_id: int
     moves: list[ReplicaMove]
     is_share: bool
-    """They give a new broker its share; when all have started, `decide_shared` says so."""
+    """They give a new broker its share; `decide_shared` records that all of them have started."""
 
 
 def propose_upkeep(cluster: ClusterState) -> Upkeep | None:
