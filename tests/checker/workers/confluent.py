@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     KafkaError,
     KafkaException,
@@ -159,7 +158,9 @@ class ConfluentStack:
 
     def assign(self, positions: dict[int, int]) -> None:
         self._is_grouped = False
-        places = [_place(key, offset or OFFSET_BEGINNING) for key, offset in sorted(positions.items())]
+        # Not OFFSET_BEGINNING: if librdkafka gets the response to its query for that after the next assign, it asks
+        # again half a second later, and goes back to the beginning though it has moved on since.
+        places = [_place(key, offset) for key, offset in sorted(positions.items())]
         _guard(self._sure_consumer().assign, places)
         self._positions = dict(positions)
 
