@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import pytest
 
 from compat.roster import able
-from compat.vocabulary import Client, CreateTopic, Sent, refused
+from compat.vocabulary import Client, CreateTopic, KafkaRefused, Sent, refused
+from conditions import until
+from several_brokers import NODES
 
 KNOWN_TOPIC_SETTINGS = {
     "cleanup.policy": "delete",
@@ -32,6 +35,28 @@ NAMED_TOPIC_SETTINGS = {"flush.messages", "flush.ms", "index.interval.bytes"}
 BROKER_SETTINGS = {"advertised.listeners", "log.dirs", "auto.create.topics.enable", "num.partitions"}
 
 
+def expect(client: Client, topic: str, expected: Mapping[str, str]) -> None:
+    """A change is told at once by the broker that made it. Others of a cluster, which a client may ask next, hear of it
+    a moment later."""
+
+    def told() -> dict[str, str | None]:
+        configs = client.topic_configs(topic)
+        return {name: configs[name] for name in expected}
+
+    if NODES > 1:
+        until(lambda: told() == expected, f"{expected} in the settings of {topic}")
+    else:
+        assert told() == expected
+
+
+def accepts(client: Client, topic: str, value: bytes) -> bool:
+    try:
+        client.produce(topic, [Sent(value)])
+    except KafkaRefused:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("client", able("describe_configs"), indirect=True)
 def test_topic_defaults_are_told(client: Client, new_topic: CreateTopic) -> None:
     configs = client.topic_configs(new_topic())
@@ -54,19 +79,16 @@ def test_configs_of_an_unknown_topic(client: Client, fresh: str) -> None:
 def test_replace_resets_what_it_does_not_name(client: Client, new_topic: CreateTopic) -> None:
     topic = new_topic(retention_ms="1000000", segment_bytes="2000000")
     client.replace_configs(topic, {"retention.ms": "3000000"})
-    configs = client.topic_configs(topic)
-    assert (configs["retention.ms"], configs["segment.bytes"]) == ("3000000", "1073741824")
+    expect(client, topic, {"retention.ms": "3000000", "segment.bytes": "1073741824"})
 
 
 @pytest.mark.parametrize("client", able("change_configs"), indirect=True)
 def test_change_leaves_what_it_does_not_name(client: Client, new_topic: CreateTopic) -> None:
     topic = new_topic(retention_ms="1000000", segment_bytes="2000000")
     client.change_configs(topic, {"retention.ms": "3000000"})
-    configs = client.topic_configs(topic)
-    assert (configs["retention.ms"], configs["segment.bytes"]) == ("3000000", "2000000")
+    expect(client, topic, {"retention.ms": "3000000", "segment.bytes": "2000000"})
     client.change_configs(topic, {"retention.ms": None, "segment.bytes": "4000000"})
-    configs = client.topic_configs(topic)
-    assert (configs["retention.ms"], configs["segment.bytes"]) == ("604800000", "4000000")
+    expect(client, topic, {"retention.ms": "604800000", "segment.bytes": "4000000"})
 
 
 @pytest.mark.parametrize("client", able("change_configs"), indirect=True)
@@ -75,7 +97,9 @@ def test_a_change_takes_effect_at_once(client: Client, new_topic: CreateTopic) -
     value = random.Random(7).randbytes(5000)
     client.produce(topic, [Sent(value)])
     client.change_configs(topic, {"max.message.bytes": "1000"})
-    assert client.topic_configs(topic)["max.message.bytes"] == "1000"
+    expect(client, topic, {"max.message.bytes": "1000"})
+    if NODES > 1:
+        until(lambda: not accepts(client, topic, value), "the leader to refuse what is too large now")
     with refused("MESSAGE_TOO_LARGE"):
         client.produce(topic, [Sent(value)])
 
