@@ -1,10 +1,13 @@
-"""Markers for partitions of a broker that was down: written when it is back, not when a long pause is over."""
+"""Markers for partitions of a broker that was down, and of a coordinator that resigns while it ends a transaction."""
 
 from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from cluster_nodes import ClusterNodes, on_a_cluster, until
+from penstock.core.errors import NotCoordinator
 from penstock.core.machines.transactions.transactions import Claim
 from penstock.core.machines.transactions.values import TransactionState
 from penstock.core.model import TopicPartition
@@ -50,3 +53,29 @@ def test_a_transaction_is_completed_when_the_broker_of_its_partition_is_back() -
                 await asyncio.sleep(0.01)
 
     on_a_cluster(play, has_doors=True)
+
+
+def test_a_coordinator_that_resigns_when_the_decision_is_durable_writes_no_markers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 1)
+        coordinator = await coordinator_of(nodes)
+        transactions = coordinator.transactions
+        by = Claim(*await transactions.init(NAME, 60_000, None))
+        await transactions.add(NAME, by, [TopicPartition("t", 0)], is_v2=False)
+        shard = transactions._shard_of(NAME)
+        persisted = shard.persisted
+
+        async def persisted_and_lost(*keys: str) -> None:
+            await persisted(*keys)
+            shard.resign("another broker coordinates it")
+
+        monkeypatch.setattr(shard, "persisted", persisted_and_lost)
+        with pytest.raises(NotCoordinator):
+            await transactions.end(NAME, by, commit=True, is_v2=False)
+        monkeypatch.undo()
+        await asyncio.sleep(1)
+        assert shard.partition.failure is None, "nothing crashed"
+
+    on_a_cluster(play)
