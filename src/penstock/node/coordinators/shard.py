@@ -284,9 +284,13 @@ class Shard(Generic[MachineT]):
             del self._offsets[what]
 
     async def persisted(self, what: str | int) -> None:
-        """Like `when_persisted`, for coroutines; raises the error."""
+        """Like `when_persisted`, for coroutines; raises the error. Also if the shard has resigned before the coroutine
+        could go on: its machine is another one then."""
+        term = self._term
         done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
         self.when_persisted(what, resolver(done))
         error = await done
         if error is not None:
             raise error
+        if self._term != term:
+            raise NotCoordinator(f"{self.partition} is no longer coordinated here")

@@ -15,7 +15,7 @@ from penstock.core.machines.transactions.records import TRANSACTION_RECORDS
 from penstock.core.machines.transactions.transactions import Transactions
 from penstock.core.machines.transactions.values import PREPARED, Event
 from penstock.node.coordinators.markers import Markers
-from penstock.node.coordinators.shard import Shard, Stage
+from penstock.node.coordinators.shard import Shard
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.slices import Sliced
@@ -99,18 +99,10 @@ class TransactionShard(Shard[Transactions]):
 
     def finish(self, transactional_id: str) -> Attempt:
         """Write the markers of a decided transaction, retrying until they are durable; resolves after the first
-        attempt.
-
-        The caller may hear that the decision is durable just when the shard has resigned: the next coordinator writes
-        them then.
-        """
+        attempt."""
         attempt = self._attempts.get(transactional_id)
         if attempt is None:
-            attempt = asyncio.get_running_loop().create_future()
-            if self.stage < Stage.RESUMING:
-                attempt.set_result(NotCoordinator(f"{self.partition} is no longer coordinated here"))
-                return attempt
-            self._attempts[transactional_id] = attempt
+            attempt = self._attempts[transactional_id] = asyncio.get_running_loop().create_future()
             self._tasks.spawn(self._finish(transactional_id, attempt, self._attempts), self._crashed)
         return attempt
 

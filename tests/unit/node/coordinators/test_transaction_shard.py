@@ -7,13 +7,14 @@ import asyncio
 import pytest
 
 from cluster_nodes import ClusterNodes, on_a_cluster, until
-from penstock.core.errors import NotCoordinator
+from penstock.core.errors import BrokerError, NotCoordinator
 from penstock.core.machines.transactions.transactions import Claim
 from penstock.core.machines.transactions.values import TransactionState
 from penstock.core.model import TopicPartition
 from penstock.node.broker import Broker
 from penstock.node.coordinators.transaction_shard import RETRY_S_MAX
 from penstock.node.coordinators.transactions import TOPIC as TRANSACTIONS_TOPIC
+from penstock.node.replicas.offset_waits import Settled
 from transaction_node import transactional_batch
 
 NAME, PARTITIONS = "pay", 3
@@ -65,13 +66,16 @@ def test_a_coordinator_that_resigns_when_the_decision_is_durable_writes_no_marke
         by = Claim(*await transactions.init(NAME, 60_000, None))
         await transactions.add(NAME, by, [TopicPartition("t", 0)], is_v2=False)
         shard = transactions._shard_of(NAME)
-        persisted = shard.persisted
+        when_persisted = shard.when_persisted
 
-        async def persisted_and_lost(*keys: str) -> None:
-            await persisted(*keys)
-            shard.resign("another broker coordinates it")
+        def lost_when_persisted(what: str | int, settled: Settled) -> None:
+            def lose(error: BrokerError | None) -> None:
+                settled(error)
+                shard.resign("another broker coordinates it")
 
-        monkeypatch.setattr(shard, "persisted", persisted_and_lost)
+            when_persisted(what, lose)
+
+        monkeypatch.setattr(shard, "when_persisted", lost_when_persisted)
         with pytest.raises(NotCoordinator):
             await transactions.end(NAME, by, commit=True, is_v2=False)
         monkeypatch.undo()
