@@ -234,8 +234,8 @@ class Catalog:
         replication_factor: int = 1,
         assignments: Sequence[Sequence[int]] | None = None,
     ) -> list[Event]:
-        """Create a topic and place its partitions, on the brokers of `assignments` if given. With three replicas or more
-        it also gets a `min.insync.replicas`, unless it or the cluster has one.
+        """Create a topic and place its partitions, on the brokers of `assignments` if given. With three replicas or
+        more it also gets a `min.insync.replicas`, unless it or the cluster has one.
 
         Only the broker sets `internal`, which allows internal names. On a single node nothing is placed.
         """
@@ -399,9 +399,7 @@ class Catalog:
 
     def _follow_config(self, topic: Topic, config: TopicConfig) -> list[PartitionSaved]:
         isr_size_min, may_elect_unclean = config.insync_replicas_min, config.unclean_election
-        return decide_follow_config(
-            self.cluster, topic.id, isr_size_min, may_elect_unclean=may_elect_unclean
-        )
+        return decide_follow_config(self.cluster, topic.id, isr_size_min, may_elect_unclean=may_elect_unclean)
 
     def _save_resource(self, kind: ResourceKind, name: str, overrides: dict[str, str]) -> list[Event]:
         present = self._resources.get((kind, name))

@@ -54,7 +54,5 @@ def _raised_isr_size_min(catalog: Catalog, topic: Topic) -> list[Event]:
     config = catalog.config(topic.name)
     return [
         TopicSaved(replace(topic, overrides=overrides)),
-        *decide_follow_config(
-            cluster, topic.id, factor - 1, may_elect_unclean=config.unclean_election
-        ),
+        *decide_follow_config(cluster, topic.id, factor - 1, may_elect_unclean=config.unclean_election),
     ]
