@@ -15,6 +15,7 @@ from typing import Any
 from penstock.core.model import Address, NewRecord
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 from sim.chance import START_MS
+from sim.cluster_plan import Plan
 from sim.cluster_router import ANSWER_S_MAX, PASSING, Router, Trouble, troubles
 from sim.kafka_client import ACKS_ALL, ACKS_LEADER, KafkaClient, KafkaError, Place, make_batch
 from sim.ledger import Broken, Kind, Ledger
@@ -23,8 +24,6 @@ from sim.loop import SimLoop
 
 IN_FLIGHT_MAX = 3
 RETRY_S = 0.4
-FACTOR_MAX = 3
-"""Replicas of a partition."""
 VALUE_BYTES = (1, 20, 150)
 PASSING_TOPICS = tuple(f"passing-{number}" for number in range(4))
 NOT_NOW = frozenset({ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_REPLICATION_FACTOR})
@@ -324,20 +323,23 @@ def _raise(code: int) -> None:
 class TopicChanger(Client):
     """Topics come and go, and names are used again."""
 
+    plan: Plan
+
     async def work(self) -> None:
         mine = {one.name: topic_id for topic_id, one in self._ledger.topics.items()}
         name = self._chance.choice(PASSING_TOPICS)
         if name in mine:
             await self._delete(mine[name])
         elif name not in self._ledger.names_in_doubt:
-            await self._create(name, self._chance.randint(1, 3), self._chance.randint(1, FACTOR_MAX))
+            await self._create(name, self._chance.randint(1, 3), self.plan.factor(self._chance))
 
     async def _create(self, name: str, partitions: int, factor: int) -> None:
         ledger, kind = self._ledger, Kind.CUT
+        settings = dict(kind.value) | self.plan.settings(self._chance, factor)
         client = await self._router.anyone()
         ledger.names_in_doubt[name] = (kind, partitions)
         try:
-            topic_id = await client.create_topic(name, partitions, dict(kind.value), factor)
+            topic_id = await client.create_topic(name, partitions, settings, factor)
         except KafkaError as error:
             if error.code != ErrorCode.REQUEST_TIMED_OUT:  # every other code says that nothing was created
                 del ledger.names_in_doubt[name]

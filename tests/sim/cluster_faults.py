@@ -37,9 +37,6 @@ SLOW_DISK = WorkerKnobs(delay_s_max=0.2, slow_chance=0.2, slow_s_max=4.0)
 HANGING_DISK = WorkerKnobs(delay_s_min=2.0, delay_s_max=3.0, slow_chance=0.0)
 SLOW_NET_S = 0.4
 
-FORGETFUL = frozenset({"power loss", "power loss of all", "death inside a disk operation", "failed sync"})
-"""Kinds of faults after which records may be missing everywhere that were not synced."""
-
 
 class Faults:
     """The faults of one run, of some kinds: of `names`, or else of a random selection."""
@@ -101,9 +98,9 @@ class Faults:
         }
 
     @property
-    def are_forgetful(self) -> bool:
-        """Whether this run may lose what is not synced."""
-        return not self._chosen.keys().isdisjoint(FORGETFUL)
+    def kinds(self) -> list[str]:
+        """The kinds of this run."""
+        return list(self._chosen)
 
     async def run(self) -> None:
         """One fault after the other; some of them overlap."""
@@ -223,7 +220,8 @@ class Faults:
             if found is not None and found.epoch == epoch:  # metadata does not know of its loss yet
                 lost.add(other)
         return all(
-            broker_id not in (*placed.isr, *placed.elr) or {*placed.isr, *placed.elr} - lost
+            broker_id not in (*placed.isr, *placed.elr)
+            or ({*placed.isr, *placed.elr} - lost and self._truth.isr_size_min(placed.topic_id) > 1)
             for placed in self._truth.held_by(broker_id)
         )
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
-from sim.cluster_clients import FACTOR_MAX, Client
+from sim.cluster_clients import Client
+from sim.cluster_plan import Plan
 from sim.cluster_router import ANSWER_S_MAX, Trouble, troubles
 from sim.ledger import Kind
 
@@ -44,6 +45,7 @@ ELECTION_REFUSALS = frozenset(
 class Operator(Client):
     """Does one thing at a time, to random partitions."""
 
+    plan: Plan
     _is_finished = False
 
     async def work(self) -> None:
@@ -76,7 +78,7 @@ class Operator(Client):
         topics = []
         for name, index in places:
             is_cancelled = self._chance.random() < CANCEL_CHANCE
-            factor = self._chance.randint(1, min(FACTOR_MAX, len(broker_ids)))
+            factor = self.plan.factor(self._chance, len(broker_ids))
             target = None if is_cancelled else self._chance.sample(broker_ids, factor)
             one = request.ReassignablePartition(partition_index=index, replicas=target)
             topics.append(request.ReassignableTopic(name=name, partitions=[one]))
@@ -97,20 +99,20 @@ class Operator(Client):
 
     async def _tune(self) -> None:
         """How many replicas have to be in sync."""
-        await self._set_minimum(self._chance.choice(self._tunable()), self._chance.choice(("1", "2")))
+        await self._set_minimum(self._chance.choice(self._tunable()), self._chance.choice(self.plan.minimums))
 
     def _tunable(self) -> list[str]:
         return [one.name for one in self._ledger.topics.values() if one.kind is Kind.PLAIN]
 
-    async def _set_minimum(self, name: str, value: str) -> None:
+    async def _set_minimum(self, name: str, minimum: int) -> None:
         client = await self._router.anyone()
         with troubles():
-            await client.alter_topic(name, "min.insync.replicas", value)
+            await client.alter_topic(name, "min.insync.replicas", str(minimum))
 
     async def finish(self) -> None:
         """A topic that has lost replicas to a move could not be written to otherwise."""
         for name in self._tunable():
-            await self._set_minimum(name, "1")
+            await self._set_minimum(name, 1)
         self._is_finished = True
 
     def is_finished(self) -> bool:

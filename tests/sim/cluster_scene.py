@@ -22,6 +22,7 @@ from sim.cluster_faults import Faults
 from sim.cluster_machines import PORT, BrokerMachine, State
 from sim.cluster_members import GroupMember, GroupStory
 from sim.cluster_operator import Operator
+from sim.cluster_plan import plan_for
 from sim.cluster_router import Router, Trouble, troubles
 from sim.cluster_store import CoordinatorStore, ModelledStore, Store
 from sim.cluster_transactions import TransactionalProducer
@@ -35,9 +36,6 @@ BROKERS = 5
 COORDINATOR_CHANCE = 0.1
 """How often the metadata store is a coordinator process, and not the model."""
 TOPICS = {"a": (Kind.PLAIN, 3), "b": (Kind.PLAIN, 2), "c": (Kind.CUT, 1)}
-DURABILITIES = ("fsync", "fsync", "os", "interval")
-"""What topics promise in runs in which nothing is forgotten that no other broker has."""
-FLUSH_MS = "1000"
 START_S_MAX = 30.0
 RECOVERY_S_MAX = 90.0
 """Within this time after the last fault every broker is active, every partition is led where it was moved to, and every
@@ -84,6 +82,7 @@ class Scene:
         self.ledger.committed = lambda place: self.watch.replicas.committed(PartitionId(*place))
         truth = self.watch.truth.cluster if isinstance(self.store, ModelledStore) else None
         self.faults = Faults(loop, self.store, self.machines, fault_names, truth)
+        self.plan = plan_for(self.faults.kinds, self._chance)
         self.clients = self._make_clients(is_crowded)
         self.faults.clients = [one.name for one in self.clients]
         self._is_over = asyncio.Event()
@@ -104,6 +103,8 @@ class Scene:
         for one in made:
             if isinstance(one, GroupMember):
                 one.story = story
+            if isinstance(one, Operator | clients.TopicChanger):
+                one.plan = self.plan
         return made
 
     async def run(self) -> None:
@@ -150,23 +151,20 @@ class Scene:
 
     async def _create_topics(self) -> None:
         router = self._router()
-        durability = "fsync" if self.faults.are_forgetful else self._chance.choice(DURABILITIES)
-        common = {"penstock.durability": durability, "flush.ms": FLUSH_MS}
         for name, (kind, partitions) in TOPICS.items():
-            topic_id = await self._create(router, name, partitions, dict(kind.value) | common)
+            topic_id = await self._create(router, name, partitions, dict(kind.value))
             self.ledger.created(topic_id, name, kind, partitions)
         producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]
         if producers:
-            settings = {"retention.ms": "-1"} | common
+            settings = {"retention.ms": "-1"}
             topic_id = await self._create(router, transactions.TOPIC, transactions.PARTITIONS, settings)
             for producer in producers:
                 producer.topic_id = topic_id
         router.close()
 
     async def _create(self, router: Router, name: str, partitions: int, settings: dict[str, str]) -> bytes:
-        """With so many replicas, and so many of them in sync, as chance has it."""
-        factor = self._chance.randint(1, clients.FACTOR_MAX)
-        settings["min.insync.replicas"] = str(self._chance.randint(1, min(2, factor)))
+        factor = self.plan.factor(self._chance)
+        settings |= self.plan.settings(self._chance, factor)
         return await (await router.anyone()).create_topic(name, partitions, settings, factor)
 
     def _router(self) -> Router:
