@@ -56,6 +56,8 @@ class Replica:
         self._holds_commits = False
         """A new leader commits nothing before `track`: there may be other replicas."""
         self.failure: BrokerError | None = None
+        self.on_failed: Callable[[Replica], None] | None = None
+        """Told once, when the partition goes offline."""
         self.flushed_offset = log.synced_offset
         """Everything before it is as durable on this node as the topic requires."""
         self._is_full = False
@@ -396,8 +398,14 @@ class Replica:
         if self.failure is not None:
             return
         self.failure = error
-        logger.critical("partition is offline until a restart: %s", error, extra=self._names)
+        logger.critical(
+            "partition is offline until it is repaired from another replica, or until a restart: %s",
+            error,
+            extra=self._names,
+        )
         self._settle_all(Offline(f"{self} is offline: {error}"))
+        if self.on_failed is not None:
+            self._loop.call_soon(self.on_failed, self)
 
     def _settle_all(self, error: BrokerError) -> None:
         self._flusher.stop()
