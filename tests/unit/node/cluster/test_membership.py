@@ -125,6 +125,7 @@ def test_a_broker_that_lost_its_session_opens_another_and_leads_on() -> None:
         nodes.expire(2)
         await until(lambda: not broker.membership.has_session)
         assert broker.partition("t", index).is_leader, "the store may be out of reach for all"
+        await until(lambda: broker.catalog.cluster.broker(2).session != session.number)
         await until(lambda: broker.membership.has_session and broker.membership.is_active)
         await nodes.converged()
         assert broker.partition("t", index).is_leader and leaders(nodes)[index] == 2
