@@ -147,7 +147,7 @@ class Controller:
         if not placed.is_moving and (self._is_internal(placed) or self._is_draining):
             # An internal topic may get its next replicas, and who has arrived on a drained broker has to move on.
             self._wake.set()
-        if self.is_acting and not self._has_warned_of_racks and len(placed.replicas) > 1:
+        if placed.partition_epoch == 0 and self.is_acting and not self._has_warned_of_racks:
             self._warn_of_racks(placed)
 
     def _is_internal(self, placed: PartitionReplicas) -> bool:

@@ -147,7 +147,7 @@ class PeerProbes:
             return
         # What the dead process holds is known before the probe, so that a process that starts meanwhile is not hit.
         sessions = self._sessions_of(broker)
-        if not sessions or self._is_disproved(broker):
+        if not sessions or self._is_known(broker):
             return
         if await _knock(broker.listeners[KAFKA_LISTENER]) is not Knock.REFUSED:
             return
@@ -157,10 +157,10 @@ class PeerProbes:
             broker.listeners[KAFKA_LISTENER],
             extra={"broker": broker_id, "broker_epoch": broker.epoch, "session": broker.session},
         )
-        self._ended[broker_id] = _Ended(broker.incarnation_id, broker.session)
-        self.ended_count += 1
         for live in sessions:
             await self._log.end_session(live)
+        self._ended[broker_id] = _Ended(broker.incarnation_id, broker.session)
+        self.ended_count += 1
 
     def _sessions_of(self, broker: BrokerRegistration) -> list[LiveSession]:
         """All sessions of the process that has registered; none if another process has opened one since."""
@@ -169,15 +169,13 @@ class PeerProbes:
         is_other = any(one.name == name and one.number != broker.session for one in held)
         return [] if is_other else held
 
-    def _is_disproved(self, broker: BrokerRegistration) -> bool:
-        """Whether the process came back after its session was ended: it lives, and its port refuses this broker."""
+    def _is_known(self, broker: BrokerRegistration) -> bool:
+        """Whether the session of this process was ended before. A process that came back after that lives, and its
+        port refuses this broker: ending its sessions again and again would only fence it each time."""
         ended = self._ended.get(broker.broker_id)
-        is_disproved = (
-            ended is not None
-            and ended.incarnation_id == broker.incarnation_id
-            and ended.session != broker.session
-        )
-        if is_disproved:
+        if ended is None or ended.incarnation_id != broker.incarnation_id:
+            return False
+        if ended.session != broker.session:
             logger.error(
                 "broker %d is alive but refuses connections at %s: check its advertised address and the firewall."
                 " Its death will be noticed by the time limit of its session only",
@@ -185,7 +183,7 @@ class PeerProbes:
                 broker.listeners[KAFKA_LISTENER],
                 extra={"broker": broker.broker_id},
             )
-        return is_disproved
+        return True
 
 
 async def _knock(address: Address) -> Knock:
