@@ -54,8 +54,8 @@ class PlannedMove(NamedTuple):
 
 
 class WantedReplicas(NamedTuple):
-    """The wanted replicas of a partition, or of all partitions of a topic: these brokers, the preferred leader first, or
-    as many as `factor` says. Neither cancels the reassignment in progress."""
+    """The wanted replicas of a partition, or of all partitions of a topic: these brokers, the preferred leader first,
+    or as many as `factor` says. Neither cancels the reassignment in progress."""
 
     topic: str
     partition: int | None = None
@@ -240,7 +240,8 @@ def _factored(
         count = len(available.union(placements[one]))
         if wanted.factor > count:
             raise InvalidReplication(
-                f"{wanted.topic}-{one.partition} cannot have {wanted.factor} replicas: only {count} brokers can hold one"
+                f"{wanted.topic}-{one.partition} cannot have {wanted.factor} replicas: only {count} brokers can hold"
+                " one; start more brokers"
             )
     moves = {
         one.partition: one.after for one in propose_factor(brokers, placements, partitions, wanted.factor)

@@ -77,6 +77,9 @@ class HealthFilter(NamedTuple):
         return not any(self) or any(wanted and found for wanted, found in zip(self, health, strict=True))
 
 
+EVERY_HEALTH = HealthFilter()
+
+
 class PlacedPartition(NamedTuple):
     """A partition, where its replicas are, and the changes in progress."""
 
@@ -161,7 +164,7 @@ class OverviewVerbs:
             total, offline = len(held), sum(one.failure is not None for one in held)
             counts = [offline] * len(counts)
             brokers = [self._alone(total - offline, total)]
-        health_counts = PartitionHealth(*counts)
+        offline, under_replicated, under_min_isr, _ = counts
         return ClusterOverview(
             broker.identity.cluster_id,
             broker.identity.node_id,
@@ -169,9 +172,9 @@ class OverviewVerbs:
             broker.metadata_epoch,
             broker.metadata_end,
             total,
-            health_counts.is_offline,
-            health_counts.is_under_replicated,
-            health_counts.is_under_min_isr,
+            offline,
+            under_replicated,
+            under_min_isr,
             brokers,
         )
 
@@ -209,7 +212,7 @@ class OverviewVerbs:
         )
 
     def partitions(
-        self, session: Session, wanted: HealthFilter = HealthFilter(), *, with_internal: bool = False
+        self, session: Session, wanted: HealthFilter = EVERY_HEALTH, *, with_internal: bool = False
     ) -> Iterator[PlacedPartition]:
         """The partitions of all topics that the caller may describe, one by one. A topic that is deleted meanwhile is
         left out."""
