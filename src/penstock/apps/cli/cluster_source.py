@@ -282,12 +282,12 @@ def _send(method: str, door: Address, path: str, body: Content | None) -> Conten
     try:
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
-        body = response.read(REPLY_BYTES_MAX)
+        reply = response.read(REPLY_BYTES_MAX)
     finally:
         connection.close()
     if response.status == _NO_CONTENT:
         return {}
-    content = json.loads(body)
+    content = json.loads(reply)
     if response.status == _NOT_FOUND and content.get("code") in (None, _UNKNOWN_PATH):
         raise ValueError("it does not know this request; upgrade the broker")
     if not isinstance(content, dict):
