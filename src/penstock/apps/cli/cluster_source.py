@@ -44,6 +44,13 @@ class Found(NamedTuple):
     why_not_http: str = ""
 
 
+class TopicPlacement(NamedTuple):
+    """Replicas by partition, and racks by broker."""
+
+    replicas: list[list[int]]
+    racks: dict[int, str]
+
+
 class ClusterSource:
     """The cluster behind a bootstrap list. With a broker id, that broker answers. Raises NoBroker."""
 
@@ -75,6 +82,34 @@ class ClusterSource:
         if not _FILTERS_OF_KAFKA.keys() >= set(filters):
             return self._only_http(path, query)
         return self._found(path, query) or self._from_kafka(read)
+
+    def placement(self, topic: str) -> TopicPlacement:
+        """The replicas of a topic's partitions, and the racks of the running brokers that have one."""
+        with translated(self._bootstrap):
+            found = self._metadata()
+        racks = {one.node_id: one.rack for one in found.brokers if one.rack}
+        placed = [
+            list(one.replica_nodes) for each in found.topics if each.name == topic for one in each.partitions
+        ]
+        return TopicPlacement(placed, racks)
+
+    def eligible(self, topic: str) -> dict[int, tuple[list[int], list[int]]]:
+        """Per partition the eligible leader replicas and the last known ones; empty if the broker does not tell."""
+        request = messages.DescribeTopicPartitionsRequest
+        found: dict[int, tuple[list[int], list[int]]] = {}
+        cursor = None
+        while True:
+            wanted = request(topics=[request.TopicRequest(name=topic)], cursor=cursor)
+            try:
+                answer = self._kafka.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, wanted, ANYONE)
+            except ClientError:
+                return found
+            for one in (each for described in answer.topics for each in described.partitions):
+                found[one.partition_index] = one.eligible_leader_replicas or [], one.last_known_elr or []
+            after = answer.next_cursor
+            if after is None:
+                return found
+            cursor = request.Cursor(topic_name=after.topic_name, partition_index=after.partition_index)
 
     def ring(self) -> Found:
         return self._only_http("/api/v1/cluster/ring")
