@@ -43,7 +43,7 @@ class HttpPlacementHandlers:
         """POST /api/v1/cluster/elections"""
         found = read_object(exchange.request.body, _ELECTION_FIELDS)
         kind = found.get("kind", "preferred")
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise InvalidRequest(f"'kind' must be {' or '.join(KINDS)}")
         session, number = exchange.session, KINDS[kind]
         if "partitions" in found:

@@ -141,6 +141,7 @@ def test_an_unclean_election_is_asked_for_by_name() -> None:
     ("body", "status", "code"),
     [
         ({"kind": "any"}, 400, "InvalidRequest"),
+        ({"kind": {}}, 400, "InvalidRequest"),
         ({"partitions": []}, 400, "InvalidRequest"),
         ({"partitions": [{"partition": 1}]}, 400, "InvalidRequest"),
         ({"partitions": [{"topic": "t", "partition": -1}]}, 400, "InvalidRequest"),
