@@ -225,6 +225,14 @@ class ReplicaTracker:
             isr.append(IsrMember(one, registered.epoch if stays and registered is not None else known))
         return IsrChange(placed.id, placed.leader_epoch, placed.partition_epoch, isr)
 
+    def is_followed(self, now_s: float, within_s: float) -> bool:
+        """Whether all other members of the ISR have fetched within this time. A leader that was replaced without hearing
+        of it is followed by nobody."""
+        return all(
+            known is not None and now_s - known.fetched_s <= within_s
+            for known in map(self._followers.get, self._maximal)
+        )
+
     # -- moves of the leader
 
     def moves_leader(self, change: IsrChange) -> bool:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:  # a single broker needs none of it
 
 logger = logging.getLogger("penstock.partition")
 
+FOLLOWED_S_MAX = 3.0
+"""Half of the default time after which a silent broker is replaced. Replicas fetch at least twice a second."""
+
 Append = Callable[[memoryview, BatchHeader, int, int], int]
 """`Log.append`, or `append_replicated` to this log."""
 
@@ -56,6 +59,8 @@ class Replica:
         self._holds_commits = False
         """A new leader commits nothing before `track`: there may be other replicas."""
         self.failure: BrokerError | None = None
+        self.on_failed: Callable[[Replica], None] | None = None
+        """Told once, when the partition goes offline."""
         self.flushed_offset = log.synced_offset
         """Everything before it is as durable on this node as the topic requires."""
         self._is_full = False
@@ -74,8 +79,10 @@ class Replica:
         return f"{self.topic}-{self.index}"
 
     def configure(self, config: TopicConfig) -> None:
-        """Apply new topic settings; they affect the next batch, and flushing immediately."""
+        """Apply new topic settings; they affect the next batch, and flushing and committing immediately."""
         self._adopt(config)
+        if self.is_leader and self.tracker is not None:
+            self.commit()
         self._flusher.unschedule()
         if not self.log.is_dirty:
             return
@@ -133,6 +140,16 @@ class Replica:
         self.check_online()
         if not self.is_leader:
             raise NotLeader(f"{self}: this broker does not lead the partition")
+
+    def check_followed(self) -> None:
+        """Raise unless the in-sync replicas have fetched lately: otherwise another broker may lead already, and what is
+        known here be outdated. Reads of records need no check: what was committed stays so."""
+        tracker = self.tracker
+        if tracker is not None and not tracker.is_followed(self._loop.time(), FOLLOWED_S_MAX):
+            raise NotLeader(
+                f"{self}: in-sync replicas have not fetched for {FOLLOWED_S_MAX:.0f} s, another broker may lead the"
+                " partition"
+            )
 
     def check_writable(self) -> None:
         """Raise unless this replica is online, leads and accepts records. Nothing was written then."""
@@ -396,8 +413,14 @@ class Replica:
         if self.failure is not None:
             return
         self.failure = error
-        logger.critical("partition is offline until a restart: %s", error, extra=self._names)
+        logger.critical(
+            "partition is offline until it is repaired from another replica, or until a restart: %s",
+            error,
+            extra=self._names,
+        )
         self._settle_all(Offline(f"{self} is offline: {error}"))
+        if self.on_failed is not None:
+            self._loop.call_soon(self.on_failed, self)
 
     def _settle_all(self, error: BrokerError) -> None:
         self._flusher.stop()
