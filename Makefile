@@ -35,6 +35,8 @@ setup: ## create .venv with all dependencies; quick when nothing changed
 demo: setup ## run the core scenarios end to end, kill -9 included
 	@PYTHONPATH=examples $(PY) -m demo
 
+# Three processes for two cores: tests wait for brokers, for timers and for each other's cores.
+test: JOBS = 3
 test: setup ## run all tests that take seconds (JOBS=0: one process; TESTS=tests/unit: a subset)
 	@$(PY) -m pytest -q $(PLUGINS) -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)
 
