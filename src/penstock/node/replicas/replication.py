@@ -24,6 +24,7 @@ from penstock.node.replicas.following import Following
 from penstock.node.replicas.leading import Change, Leading
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import TOPICS_DIRECTORY, PartitionTable
+from penstock.node.replicas.repair import Repairs
 from penstock.node.replicas.strays import remove_old_strays
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
@@ -47,6 +48,7 @@ class Replication:
         change: Change,
         save_points: Callable[[], Awaitable[None]],
         copies_max: int,
+        lag_s_max: float,
     ) -> None:
         self._catalog = catalog
         self._table = table
@@ -67,11 +69,15 @@ class Replication:
             identity,
             change,
             lambda: replication_rate(catalog.defaults, LEADER_RATE),
-            runtime.meters.handovers.observe,
+            runtime.meters,
+            lag_s_max,
         )
+        self.repairs = Repairs(catalog, table, identity, change)
+        table.on_failed = self.failed
 
     def start(self) -> None:
         self._tasks.spawn(self._tidy_strays())
+        self.leading.start()
 
     def follow(self, event: Event) -> None:
         """An event was applied to the catalog, and the table has followed."""
@@ -98,9 +104,15 @@ class Replication:
 
     def set_active(self, *, is_active: bool) -> None:
         """Begin or cease to follow: a broker that is not an active member of its cluster may know old leaders."""
-        self.following.is_active = is_active
+        self.following.is_active = self.repairs.is_active = is_active
         for partition in self._table.all():
             self.role_changed(partition)
+            self.repairs.start(partition)
+
+    def failed(self, partition: Partition) -> None:
+        """A partition went offline: others take over, and it is repaired."""
+        self.role_changed(partition)
+        self.repairs.start(partition)
 
     async def _lower_recovery_point(self, partition: Partition, offset: int) -> None:
         while self._table.lower_recovery_point(partition, offset):
@@ -121,5 +133,6 @@ class Replication:
 
     async def stop(self) -> None:
         await self._tasks.stop()
+        await self.repairs.stop()
         await self.following.stop()
         await self.leading.stop()
