@@ -19,6 +19,8 @@ READY_S_MAX = 120.0
 STOP_S_MAX = 60.0
 POLL_S = 0.002
 LOG_TAIL_CHARS = 2000
+CLEAN_EXITS = (0, 128 + signal.SIGTERM)
+"""Exit codes after SIGTERM. A JVM that has run its shutdown hooks ends with the second one."""
 PORTS = (12_000, 30_000)
 """Below the range from which the system takes ports for outgoing connections."""
 
@@ -116,7 +118,7 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             raise ServerFailed(f"did not stop within {STOP_S_MAX:.0f} s\n{self.log_tail()}") from None
-        if self._process.returncode:
+        if self._process.returncode not in CLEAN_EXITS:
             raise ServerFailed(f"stopped with code {self._process.returncode}\n{self.log_tail()}")
 
     def kill(self) -> None:
