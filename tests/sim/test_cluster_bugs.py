@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from penstock.node.replicas.led_move import LedMove
 
 from penstock.core.errors import BrokerError
 from penstock.core.limits import PRODUCER_IDS_BLOCK
@@ -28,7 +29,6 @@ from penstock.node.cluster.membership import ClusterMembership
 from penstock.node.coordinators.shard import Shard
 from penstock.node.coordinators.transaction_shard import TransactionShard
 from penstock.node.replicas.followed import FollowedPartition
-from penstock.node.replicas.led_move import LedMove
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
 from penstock.node.replicas.replica import Replica

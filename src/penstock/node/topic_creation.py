@@ -71,7 +71,6 @@ class TopicCreation:
     ) -> list[Event]:
         """The events that add partitions to a topic, on the given brokers. Raises if they cannot be added."""
         if catalog.cluster.has_brokers:
-            self._check_replica_count(assignments or ())
             return catalog.decide_add_partitions(name, total, assignments=assignments)
         events = catalog.decide_add_partitions(name, total)
         if assignments is not None:
@@ -85,19 +84,9 @@ class TopicCreation:
     def _assignments(self, new: NewTopic) -> list[Sequence[int]] | None:
         """The explicit replicas by partition; None if the broker chooses."""
         if not new.assignments:
-            _check_factor(new)
             return None
         _check_numbering(new)
-        assignments = [one.broker_ids for one in sorted(new.assignments, key=lambda one: one.partition)]
-        self._check_replica_count(assignments)
-        return assignments
-
-    def _check_replica_count(self, assignments: Sequence[Sequence[int]]) -> None:
-        for broker_ids in assignments:
-            if len(broker_ids) > REPLICAS:
-                raise InvalidAssignment(
-                    f"the assignment names brokers {list(broker_ids)}, but this version keeps {REPLICAS} replica"
-                )
+        return [one.broker_ids for one in sorted(new.assignments, key=lambda one: one.partition)]
 
     def _check_single(self, new: NewTopic) -> None:
         """Raise unless the requested replicas exist on this single node."""

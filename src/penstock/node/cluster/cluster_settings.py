@@ -83,6 +83,15 @@ class ClusterSettings:
         low=1,
         high=1_000,
     )
+    replica_lag_ms: int = duration_setting(
+        "cluster",
+        30_000,
+        "Time after which a replica that has not caught up with its leader leaves the in-sync replicas.",
+        low=1_000,
+        high=3_600_000,
+        aliases=("cluster.replica_lag",),
+        kafka="replica.lag.time.max.ms",
+    )
     takes_share: bool = define_setting(
         SettingKind.SWITCH,
         "cluster",

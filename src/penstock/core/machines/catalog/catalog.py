@@ -50,7 +50,7 @@ from penstock.core.machines.cluster.assignment import decide_assign
 from penstock.core.machines.cluster.brokers import RegistrationRequest, decide_register
 from penstock.core.machines.cluster.partition_state import decide_adopt, decide_clear_elr
 from penstock.core.machines.cluster.state import ClusterState
-from penstock.core.model import TOPIC_ID_BYTES, check_topic_name
+from penstock.core.model import TOPIC_ID_BYTES, Durability, check_topic_name
 from penstock.core.ports import Rng
 from penstock.core.resource_config import (
     ResourceKind,
@@ -112,7 +112,7 @@ class Catalog:
         self._features: dict[str, int] = {}
         self._partition_count = 0
         self._producer_ids_upto = 0
-        self.cluster = ClusterState(self._isr_size_min)
+        self.cluster = ClusterState(self._isr_size_min, self._is_fsync)
         """Registered brokers and placed partitions. Empty on a single node."""
 
     # --- reading ---
@@ -193,6 +193,10 @@ class Catalog:
         found = self._configs.get(topic_id)
         return 1 if found is None else found.insync_replicas_min
 
+    def _is_fsync(self, topic_id: bytes) -> bool:
+        found = self._configs.get(topic_id)
+        return found is not None and found.durability is Durability.FSYNC
+
     def describe(self, name: str) -> list[ConfigEntry]:
         """Every setting of a topic with its value and source."""
         return describe(self.topic(name).overrides, self._broker_overrides, self.topic_defaults)
@@ -211,7 +215,7 @@ class Catalog:
         draft._by_name, draft._by_id = dict(self._by_name), dict(self._by_id)
         draft._by_folded, draft._configs = dict(self._by_folded), dict(self._configs)
         draft._resources = dict(self._resources)
-        draft.cluster = self.cluster.draft(draft._isr_size_min)
+        draft.cluster = self.cluster.draft(draft._isr_size_min, draft._is_fsync)
         return draft
 
     # --- deciding ---

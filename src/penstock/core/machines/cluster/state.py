@@ -25,10 +25,14 @@ from penstock.core.placement.ring import BrokerLoad, RingBroker
 
 
 class ClusterState:
-    """All brokers and partitions. `isr_size_min` tells a topic's `min.insync.replicas`, which is not state here."""
+    """All brokers and partitions. `isr_size_min` tells a topic's `min.insync.replicas`, and `is_fsync` whether its
+    records are acknowledged after they were flushed to disk: these are not state here."""
 
-    def __init__(self, isr_size_min: Callable[[bytes], int]) -> None:
+    def __init__(
+        self, isr_size_min: Callable[[bytes], int], is_fsync: Callable[[bytes], bool] = lambda _: False
+    ) -> None:
         self.isr_size_min = isr_size_min
+        self.is_fsync = is_fsync
         self.cluster_id: str | None = None
         self.broker_epoch = 0
         """The highest broker epoch ever assigned."""
@@ -129,10 +133,13 @@ class ClusterState:
 
     # --- applying ---
 
-    def draft(self, isr_size_min: Callable[[bytes], int]) -> ClusterState:
+    def draft(
+        self, isr_size_min: Callable[[bytes], int], is_fsync: Callable[[bytes], bool] | None = None
+    ) -> ClusterState:
         """A copy for tentative changes. Partitions are copied with the first change of their topic."""
         draft = copy(self)
         draft.isr_size_min = isr_size_min
+        draft.is_fsync = is_fsync or self.is_fsync
         draft._brokers, draft._topics = dict(self._brokers), dict(self._topics)
         draft._leaders, draft._replicas = dict(self._leaders), dict(self._replicas)
         draft._owned = set()

@@ -82,7 +82,7 @@ def _settled(
     after = _completed(wanted._replace(isr=isr))
     after = _with_elr(before, after, isr_size_min, incomplete)
     after = _with_leader(before, after, prospect, kind)
-    return after._replace(elr=()) if _is_isr_sufficient(after, isr_size_min) else after
+    return after._replace(elr=()) if after.is_isr_sufficient(isr_size_min) else after
 
 
 def changed_all(
@@ -108,17 +108,11 @@ def _completed(partition: PartitionReplicas) -> PartitionReplicas:
     return partition._replace(replicas=target, isr=isr, adding=(), removing=())
 
 
-def _is_isr_sufficient(partition: PartitionReplicas, isr_size_min: int) -> bool:
-    """Whether records are committed with this ISR. Replicas that are being added do not count."""
-    counted = sum(one not in partition.adding for one in partition.isr)
-    return counted >= min(isr_size_min, len(partition.replicas) - len(partition.adding))
-
-
 def _with_elr(
     before: PartitionReplicas, after: PartitionReplicas, isr_size_min: int, incomplete: Collection[int]
 ) -> PartitionReplicas:
     """While the ISR is below its minimum nothing is committed, so whoever leaves it still has all that was."""
-    if _is_isr_sufficient(after, isr_size_min):
+    if after.is_isr_sufficient(isr_size_min):
         return after._replace(elr=())
     elr = tuple(
         one

@@ -81,3 +81,8 @@ class PartitionReplicas(NamedTuple):
     @property
     def is_moving(self) -> bool:
         return bool(self.adding or self.removing)
+
+    def is_isr_sufficient(self, isr_size_min: int) -> bool:
+        """Whether records are committed with this ISR. Replicas that are being added do not count."""
+        counted = sum(one not in self.adding for one in self.isr)
+        return counted >= min(isr_size_min, len(self.replicas) - len(self.adding))
