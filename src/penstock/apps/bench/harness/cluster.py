@@ -16,7 +16,7 @@ from penstock.apps.bench.harness.cluster_state import await_whole
 from penstock.apps.bench.harness.link import Address, UnexpectedResponse
 from penstock.apps.bench.harness.process import CpuTime, ServerFailed, ServerProcess
 
-READY_POLL_S = 0.005
+READY_POLL_S = 0.02
 
 
 @dataclass(slots=True)

@@ -76,6 +76,10 @@ class ServerProcess:
     def log_tail(self) -> str:
         return self._log_path.read_text(errors="replace")[-LOG_TAIL_CHARS:]
 
+    def has_logged(self, text: str) -> bool:
+        """Whether its output contains this text, however much came after it."""
+        return text in self._log_path.read_text(errors="replace")
+
     def resident_mb(self) -> float:
         """Resident memory of all processes of its session."""
         return sum(resident_bytes(pid) for pid in _session_members(self._process.pid)) / 1e6

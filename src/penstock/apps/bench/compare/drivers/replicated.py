@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -44,6 +45,16 @@ class ReplicatedTopic:
                 ),
                 READY_S_MAX,
             )
+        self._await_leading()
+
+    def _await_leading(self) -> None:
+        """Kafka announces leaders before they know about it themselves."""
+        deadline = time.monotonic() + READY_S_MAX
+        for partition, leader in enumerate(self.leaders()):
+            with Loader(self._cluster.members[leader].address) as loader:
+                while -1 in loader.end_offsets(self.topic, range(partition, partition + 1)):
+                    if time.monotonic() > deadline:
+                        raise UnexpectedResponse(f"{self.topic}-{partition} has no leader")
 
     def delete(self) -> None:
         with Loader(self._cluster.addresses[0]) as loader:

@@ -80,7 +80,7 @@ def _member(
 
 
 def _is_started(process: ServerProcess) -> bool:
-    return STARTED in process.log_tail()
+    return process.has_logged(STARTED)
 
 
 def _write_settings(
