@@ -42,6 +42,7 @@ SETTINGS = Settings(
     transaction_topic_partitions=2,
     auto_create_topics=False,
     drain_ms_max=500,
+    default_replication_factor=1,
 )
 
 
@@ -134,6 +135,10 @@ class BrokerMachine:
 
     def lose_power(self, farewell: Farewell = Farewell.SILENCE) -> None:
         self._end(self.machine.lose_power, farewell)
+        self._boots += 1
+
+    def lose_disk(self, farewell: Farewell = Farewell.SILENCE) -> None:
+        self._end(self.machine.lose_disk, farewell)
         self._boots += 1
 
     def interrupt_at(self, operation: int, *, power: bool) -> None:

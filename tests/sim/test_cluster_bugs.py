@@ -59,7 +59,7 @@ def takes_over_without_fencing(patch: pytest.MonkeyPatch) -> None:
         present = cluster.find_broker(request.broker_id)
         if present is None or present.is_fenced:
             return decide_register(cluster, request)
-        draft = cluster.draft(cluster.isr_size_min)
+        draft = cluster.draft(cluster.isr_size_min, cluster.may_elect_unclean, cluster.is_fsync)
         draft.apply(BrokerSaved(replace(present, is_fenced=True)))
         return decide_register(draft, request)
 

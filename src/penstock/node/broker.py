@@ -91,7 +91,7 @@ class Broker:
         self.identity = identity
         self.started_ms = runtime.clock.now_ms()
         self.catalog = Catalog(inherited_group_settings(settings), initial_features(settings))
-        self.creation = TopicCreation(settings.default_partitions, identity.node_id, runtime.clock)
+        self.creation = TopicCreation(settings, identity.node_id, runtime.clock)
         self.catalog_version = 0
         """Incremented whenever topics or their leaders change, so that doors can cache what they derive from them."""
         self._recovery_points = recovery_points

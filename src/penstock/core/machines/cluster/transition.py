@@ -49,6 +49,8 @@ def changed(
 ) -> list[PartitionSaved]:
     """The event that brings a partition from its state to what is wanted, as far as the rules allow; none if nothing
     changes. `incomplete` replicas may have lost records: they leave ISR and ELR."""
+    if kind is None and prospect.cluster.may_elect_unclean(before.topic_id):
+        kind = ElectionKind.UNCLEAN
     after = _settled(before, wanted, prospect, kind, incomplete)
     if _completed(after) is not after:  # the election brought the last added replica into the ISR
         after = _settled(after, after, prospect, kind, incomplete)
@@ -81,7 +83,7 @@ def _settled(
     isr_size_min = prospect.cluster.isr_size_min(before.topic_id)
     after = _completed(wanted._replace(isr=isr))
     after = _with_elr(before, after, isr_size_min, incomplete)
-    after = _with_leader(before, after, prospect, kind)
+    after = _with_leader(before, after, prospect, kind, incomplete)
     return after._replace(elr=()) if after.is_isr_sufficient(isr_size_min) else after
 
 
@@ -123,11 +125,18 @@ def _with_elr(
 
 
 def _with_leader(
-    before: PartitionReplicas, after: PartitionReplicas, prospect: Prospect, kind: ElectionKind | None
+    before: PartitionReplicas,
+    after: PartitionReplicas,
+    prospect: Prospect,
+    kind: ElectionKind | None,
+    incomplete: Collection[int],
 ) -> PartitionReplicas:
     elected = elect(after, prospect, kind)
     if elected.leader == NO_LEADER:
         last = before.leader if before.leader != NO_LEADER else before.last_leader
+        if last in incomplete and after.elr:
+            # If the ELR loses its members as well, one of them is still a better choice than who lost records first.
+            last = after.elr[0]
         return after._replace(leader=NO_LEADER, last_leader=last if last in after.replicas else NO_LEADER)
     if elected.is_unclean:
         return after._replace(

@@ -53,7 +53,7 @@ class PartitionReplicas(NamedTuple):
     elr: tuple[int, ...] = ()
     """Replicas that left the ISR while it was below its minimum: they hold every committed record too."""
     last_leader: int = NO_LEADER
-    """Who led last, while nobody does."""
+    """Who led last, while nobody does; if that broker has lost records since, a replica that had none missing."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     is_recovering: bool = False
