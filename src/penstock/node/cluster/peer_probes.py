@@ -31,6 +31,11 @@ PROBE_S_MAX = 1.0
 GREETING_S_MIN, GREETING_S_MAX = 0.1, 2.0
 """Pause between attempts to reach a broker that has just registered; it doubles."""
 
+SUSPECTED_S = 0.5
+"""How long a broker is said to be suspected after a hint, at most."""
+SUSPECTED_AGAIN_S = 10.0
+"""A broker is not said to be suspected again before this time."""
+
 
 class Knock(Enum):
     """What a probe finds out."""
@@ -69,6 +74,8 @@ class PeerProbes:
         self._hinted: dict[int, bool] = {}
         """Brokers that are being probed; True if another hint came meanwhile."""
         self._ended: dict[int, _Ended] = {}
+        self._suspected_s: dict[int, float] = {}
+        """When each broker was last said to be suspected."""
         self._tasks = Tasks()
         self._is_running = False
         self.ended_count = 0
@@ -124,7 +131,20 @@ class PeerProbes:
             self._hinted[broker_id] = True
         elif self._find(broker_id) is not None:
             self._hinted[broker_id] = True
+            now_s = asyncio.get_running_loop().time()
+            if now_s - self._suspected_s.get(broker_id, -SUSPECTED_AGAIN_S) >= SUSPECTED_AGAIN_S:
+                self._suspected_s[broker_id] = now_s
             self._tasks.spawn(self._probe(broker_id))
+
+    def is_suspected(self, broker_id: int) -> bool:
+        """Whether the broker is being probed, or was found dead and is not fenced yet: clients had better not be sent
+        there. For a moment only: a broker that this one cannot reach may still serve others."""
+        since_s = self._suspected_s.get(broker_id)
+        if since_s is None or asyncio.get_running_loop().time() - since_s > SUSPECTED_S:
+            return False
+        found, ended = self._find(broker_id), self._ended.get(broker_id)
+        is_dead = found is not None and ended == (found.incarnation_id, found.session)
+        return is_dead or broker_id in self._hinted
 
     async def _probe(self, broker_id: int) -> None:
         try:

@@ -8,9 +8,12 @@ import pytest
 
 from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.machines.cluster.reassignment import decide_reassign
-from penstock.node.cluster.controller import PREFERRED_S
+from penstock.core.session import Session
+from penstock.node.cluster.controller import LEAVING_S, PREFERRED_S
+from penstock.node.cluster.peer_probes import SUSPECTED_S
 from penstock.node.topic_creation import NewTopic
 
+SESSION = Session("test")
 OFFSETS = "__consumer_offsets"
 
 
@@ -54,6 +57,53 @@ def test_a_lost_link_is_enough_to_take_over(dead: int) -> None:
         await until(lambda: dead not in leaders(nodes) and -1 not in leaders(nodes))
         assert now_s() - before_s < 1.5, "no time limit had to pass"
         await until(lambda: all(one.controller_id not in (-1, dead) for one in nodes.brokers.values()))
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_clients_are_not_sent_to_a_leader_that_seems_to_be_dead() -> None:
+    """A client that loses its leader asks another broker before the election: it is told to ask again."""
+
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 6)
+        await nodes.converged()
+        await ready(nodes)
+        asked, dead = nodes.brokers[1], 3
+        waist = nodes.doors[1].waist
+
+        def told() -> list[int]:
+            return [one.leader_id for one in waist.topics.states(SESSION, "t")]
+
+        assert asked.controller is not None and dead in told()
+        nodes.kill(dead)
+        asked.controller.probes.suspect(dead)
+        assert dead not in told() and -1 in told()
+        elected = [one.leader for one in nodes.placed(1, "t")]
+        assert dead in elected, "the election has not taken place yet"
+        await until(lambda: -1 not in told())
+        assert told() == [one.leader for one in nodes.placed(1, "t")] and dead not in told()
+        named = [one.id for one in waist.cluster.describe(SESSION, with_leaving=True).brokers]
+        assert dead in named, "librdkafka would drop the new leaders with it"
+        assert dead not in [one.id for one in waist.cluster.describe(SESSION).brokers]
+        await asyncio.sleep(LEAVING_S)
+        assert dead not in [one.id for one in waist.cluster.describe(SESSION, with_leaving=True).brokers]
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_a_leader_that_cannot_be_reached_from_here_is_not_hidden_for_long() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 6)
+        await nodes.converged()
+        await ready(nodes)
+        nodes.net.cut(nodes.host(1), nodes.host(3))
+        controller = nodes.brokers[1].controller
+        assert controller is not None
+        for _ in range(20):
+            controller.probes.suspect(3)
+            await asyncio.sleep(SUSPECTED_S / 5)
+        assert not controller.probes.is_suspected(3) and not nodes.brokers[1].catalog.cluster.is_fenced(3)
+        nodes.net.heal()
 
     on_a_cluster(play, has_doors=True, factor=3)
 
