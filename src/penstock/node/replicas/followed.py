@@ -105,8 +105,8 @@ class FollowedPartition:
     # -- answers
 
     async def apply(self, wanted: ReplicaFetch, got: ReplicatedBatches) -> None:
-        """Apply an answer; what it brought may not be flushed yet. Never raises: after an error the partition is fetched
-        again later."""
+        """Apply an answer; what it brought may not be flushed yet. Never raises: after an error the partition is
+        fetched again later."""
         try:
             if not self._is_current(wanted.offset, wanted.leader_epoch):
                 return
@@ -129,10 +129,12 @@ class FollowedPartition:
         )
 
     def delay(self, error: BrokerError) -> None:
-        """Fetch again later. The same trouble is logged once."""
+        """Fetch again later. The same trouble is logged once, if it lasts: two brokers hear of a new topic or leader at
+        slightly different times."""
         self.retry_s = self._loop.time() + self._delay_s
+        if self._delay_s == RETRY_S:
+            self._note_trouble(str(error), logging.WARNING if error.retriable else logging.ERROR)
         self._delay_s = min(2 * self._delay_s, RETRY_S)
-        self._note_trouble(str(error), logging.WARNING if error.retriable else logging.ERROR)
 
     def _note_trouble(self, trouble: str, level: int = logging.WARNING) -> None:
         if trouble and trouble != self._trouble:
