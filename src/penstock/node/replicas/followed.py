@@ -15,7 +15,7 @@ from penstock.core.errors import BrokerError, CorruptBatch, OffsetOutOfRange
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.core.replication.divergence import EpochEnd, truncation_offset
-from penstock.core.replication.fetches import ReplicaFetch, ReplicatedBatches
+from penstock.core.replication.fetches import WATERMARK_UNTOLD, ReplicaFetch, ReplicatedBatches
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import resolver
@@ -100,6 +100,7 @@ class FollowedPartition:
             last_epoch,
             log.start_offset,
             bytes_max,
+            log.high_watermark if self.partition.has_readers else WATERMARK_UNTOLD,
         )
 
     # -- answers

@@ -31,7 +31,7 @@ from penstock.core.machines.cluster.partition_state import IsrChange, decide_cha
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.replication.divergence import EpochEnd, find_divergence
-from penstock.core.replication.fetches import ReplicaFetch, ReplicaIdentity
+from penstock.core.replication.fetches import WATERMARK_UNTOLD, ReplicaFetch, ReplicaIdentity
 from penstock.core.replication.tracker import FollowerFetch, ReplicaTracker
 from penstock.node.replicas.fetcher import Throttle
 from penstock.node.replicas.led_partition import LedPartition
@@ -59,19 +59,25 @@ class ReplicaTraffic:
 
 
 class ReplicaSource:
-    """A led partition as a replica waits for it: until the log grows, not until records are committed."""
+    """A led partition as a replica waits for it: until the log grows, and until records are committed only if the
+    replica has readers of its own."""
 
-    __slots__ = ("_partition", "traffic")
+    __slots__ = ("_has_readers", "_partition", "traffic")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, *, has_readers: bool) -> None:
         self._partition = partition
+        self._has_readers = has_readers
         self.traffic = ReplicaTraffic()
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         self._partition.add_append_listener(listener)
+        if self._has_readers:
+            self._partition.add_listener(listener)
 
     def remove_listener(self, listener: Callable[[], None]) -> None:
         self._partition.remove_append_listener(listener)
+        if self._has_readers:
+            self._partition.remove_listener(listener)
 
     def aborted_between(self, start: int, end: int) -> Sequence[Aborted]:
         """Replicas copy aborted records too."""
@@ -87,6 +93,8 @@ class ReplicaRead(NamedTuple):
     start_offset: int
     diverging: EpochEnd | None
     error: OffsetOutOfRange | Fenced | None
+    is_news: bool = False
+    """The replica waits for a later high watermark, and this is one."""
 
 
 class MoveProgress(NamedTuple):
@@ -211,7 +219,7 @@ class Leading:
         if led is None:
             raise NotLeader(f"{partition}: broker {replica.broker_id} holds no replica of it")
         log, run, diverging = partition.log, None, None
-        source = ReplicaSource(partition)
+        source = ReplicaSource(partition, has_readers=wanted.high_watermark != WATERMARK_UNTOLD)
         error: OffsetOutOfRange | Fenced | None = None
         try:
             if wanted.leader_epoch == NO_EPOCH:
@@ -224,7 +232,8 @@ class Leading:
                 run = self._read(replica, led, wanted)
         except (OffsetOutOfRange, Fenced) as refusal:
             error = refusal
-        return ReplicaRead(source, run, log.high_watermark, log.start_offset, diverging, error)
+        is_news = log.high_watermark > wanted.high_watermark
+        return ReplicaRead(source, run, log.high_watermark, log.start_offset, diverging, error, is_news)
 
     def _check_replica(self, replica: ReplicaIdentity, partition: Partition) -> None:
         registered = self._catalog.cluster.broker(replica.broker_id)
