@@ -56,6 +56,8 @@ class Replica:
         """Whether it leads and accepts records; a leader that hands over accepts none."""
         self.tracker: ReplicaTracker | None = None
         """What a leader knows about the other replicas; None if there are none."""
+        self._is_placed = False
+        """It leads as the broker of a cluster."""
         self._holds_commits = False
         """A new leader commits nothing before `track`: there may be other replicas."""
         self.failure: BrokerError | None = None
@@ -104,7 +106,7 @@ class Replica:
         (`is_placed`) nothing is committed until `track` tells about the other replicas."""
         assert epoch >= self.leader_epoch, (self, epoch, self.leader_epoch)
         self.leader_epoch, self.is_leader, self.is_writable = epoch, True, True
-        self.tracker, self._holds_commits = None, is_placed
+        self.tracker, self._is_placed, self._holds_commits = None, is_placed, is_placed
         self.log.begin_epoch(epoch)
         if not is_placed:
             self.commit()
@@ -175,6 +177,15 @@ class Replica:
     def isr_size(self) -> int:
         """In-sync replicas of a led partition, as `min.insync.replicas` counts them."""
         return 1 if self.tracker is None else self.tracker.isr_size
+
+    @property
+    def has_enough_replicas(self) -> bool:
+        """Whether records with acks=all are accepted. In a cluster, a minimum above the number of replicas means all of
+        them: it may have been set for more. On a single node it is a mistake that must not go unnoticed."""
+        isr_size_min = self.config.insync_replicas_min
+        if self.tracker is not None:
+            isr_size_min = min(isr_size_min, self.tracker.replica_count)
+        return self.isr_size >= isr_size_min or (self.tracker is None and self._is_placed)
 
     @property
     def recovery_point(self) -> int:
