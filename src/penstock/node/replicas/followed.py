@@ -241,6 +241,9 @@ class FollowedPartition:
             raise error
 
     def _count(self, size_bytes: int) -> None:
-        self._runtime.meters.copied_bytes += size_bytes
+        if self.is_added:
+            self._runtime.meters.copied_bytes += size_bytes
+        else:
+            self._runtime.meters.replicated_bytes += size_bytes
         self._rate = self._decayed() + size_bytes / RATE_S
         self._rated_s = self._loop.time()

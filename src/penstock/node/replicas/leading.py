@@ -50,7 +50,7 @@ Change = Callable[[Callable[[Catalog], Sequence[Event]]], Awaitable[None]]
 
 
 class ReplicaTraffic:
-    """Bytes that were sent to replicas of one partition. They are not traffic of readers."""
+    """Bytes that were sent to replicas. They are not traffic of readers."""
 
     __slots__ = ("out_bytes",)
 
@@ -64,10 +64,10 @@ class ReplicaSource:
 
     __slots__ = ("_has_readers", "_partition", "traffic")
 
-    def __init__(self, partition: Partition, *, has_readers: bool) -> None:
+    def __init__(self, partition: Partition, traffic: ReplicaTraffic, *, has_readers: bool) -> None:
         self._partition = partition
         self._has_readers = has_readers
-        self.traffic = ReplicaTraffic()
+        self.traffic = traffic
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         self._partition.add_append_listener(listener)
@@ -129,7 +129,8 @@ class Leading:
         self._catalog = catalog
         self._identity = identity
         self._change = change
-        self._throttle = Throttle(rate)
+        self.throttle = Throttle(rate)
+        self.traffic = ReplicaTraffic()
         self._lag_s_max = lag_s_max
         self._led: dict[PartitionId, LedPartition] = {}
         self._proposals: dict[PartitionId, _Proposal] = {}
@@ -219,7 +220,7 @@ class Leading:
         if led is None:
             raise NotLeader(f"{partition}: broker {replica.broker_id} holds no replica of it")
         log, run, diverging = partition.log, None, None
-        source = ReplicaSource(partition, has_readers=wanted.high_watermark != WATERMARK_UNTOLD)
+        source = ReplicaSource(partition, self.traffic, has_readers=wanted.high_watermark != WATERMARK_UNTOLD)
         error: OffsetOutOfRange | Fenced | None = None
         try:
             if wanted.leader_epoch == NO_EPOCH:
@@ -246,12 +247,14 @@ class Leading:
     def _read(self, replica: ReplicaIdentity, led: LedPartition, wanted: ReplicaFetch) -> Slice | None:
         run, served_offset = None, wanted.offset
         is_added = replica.broker_id in led.tracker.placed.adding
-        if not is_added or self._throttle.wait_s(self._loop.time()) <= 0:
+        if is_added and self.throttle.wait_s(self._loop.time()) > 0:
+            self.throttle.waits += 1
+        else:
             run = led.partition.read_uncommitted(wanted.offset, wanted.bytes_max)
         if run is not None:
             served_offset = max(wanted.offset, run.end_offset)
             if is_added:
-                self._throttle.limit.spend(run.length)
+                self.throttle.limit.spend(run.length)
         fetch = FollowerFetch(replica.epoch, wanted.offset, wanted.start_offset)
         led.fetched(replica.broker_id, fetch, served_offset)
         return run
