@@ -15,7 +15,7 @@ from penstock.core.errors import BrokerError, CorruptBatch, OffsetOutOfRange
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.core.replication.divergence import EpochEnd, truncation_offset
-from penstock.core.replication.fetches import ReplicaFetch, ReplicatedBatches
+from penstock.core.replication.fetches import WATERMARK_UNTOLD, ReplicaFetch, ReplicatedBatches
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import resolver
@@ -100,6 +100,7 @@ class FollowedPartition:
             last_epoch,
             log.start_offset,
             bytes_max,
+            log.high_watermark if self.partition.has_readers else WATERMARK_UNTOLD,
         )
 
     # -- answers
@@ -245,6 +246,9 @@ class FollowedPartition:
             self.delay(error)
 
     def _count(self, size_bytes: int) -> None:
-        self._runtime.meters.copied_bytes += size_bytes
+        if self.is_added:
+            self._runtime.meters.copied_bytes += size_bytes
+        else:
+            self._runtime.meters.replicated_bytes += size_bytes
         self._rate = self._decayed() + size_bytes / RATE_S
         self._rated_s = self._loop.time()

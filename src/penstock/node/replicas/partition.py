@@ -38,6 +38,9 @@ from penstock.node.runtime.payloads import Opened, Payload, PayloadKey
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.workers import run_blocking
 
+READERS_S = 60.0
+"""A follower counts as having readers for this long after the last read: clients may poll rarely."""
+
 _new = tuple.__new__
 
 
@@ -60,6 +63,7 @@ class Partition(Replica):
         self._start_turn = asyncio.Lock()
         self.guards = MarkerGuards()
         """Writes in transactions that are on their way here."""
+        self._read_s = -READERS_S
 
     def _adopt(self, config: TopicConfig) -> None:
         super()._adopt(config)
@@ -184,6 +188,15 @@ class Partition(Replica):
 
     def _limit(self, isolation: Isolation) -> BatchBoundary:
         return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.high_watermark_mark
+
+    def note_reader(self) -> None:
+        """A consumer reads from this replica although it follows: it should hear soon of what is committed."""
+        self._read_s = self._loop.time()
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether a consumer has read from this follower lately."""
+        return self._loop.time() - self._read_s < READERS_S
 
     def aborted_between(self, start: int, end: int) -> list[Aborted]:
         """The aborted transactions that overlap the offsets from `start` up to `end`."""
