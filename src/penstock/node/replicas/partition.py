@@ -18,6 +18,7 @@ from penstock.core.errors import (
     NotEnoughReplicas,
     NoTransactionalId,
     OffsetOutOfRange,
+    TornSegment,
     UnknownEpoch,
 )
 from penstock.core.log.log import BatchBoundary, Log
@@ -167,12 +168,19 @@ class Partition(Replica):
             self.check_online()
         try:
             return self.log.read(offset, bytes_max, limit)
-        except CorruptBatch as error:
+        except (CorruptBatch, TornSegment) as error:
             self.damage.refuse(offset, error)
+            self.report_damage(error)
             raise
         except DiskFailed as error:
             self.fail(error)
             raise
+
+    def report_damage(self, error: CorruptBatch | TornSegment) -> None:
+        """Records are damaged. If other replicas have them, one of those leads from now on, and this one is repaired;
+        else only the reads of these records fail."""
+        if self.tracker is not None and len(self.tracker.placed.isr) > 1:
+            self.fail(error)
 
     def open_payload(
         self, place: PayloadKey, raw: memoryview, header: BatchHeader, when_opened: Opened
