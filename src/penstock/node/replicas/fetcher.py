@@ -155,13 +155,13 @@ class ReplicaFetcher:
             self._followed[due[0].id] = self._followed.pop(due[0].id)
         read_bytes = sum(len(answers[one.id].records) for one in due if one.is_added)
         self._throttle.limit.spend(read_bytes)
-        await asyncio.gather(
-            *(
-                one.apply(request, answers[one.id])
-                for one, request in zip(due, wanted, strict=True)
-                if self._followed.get(one.id) is one
-            )
-        )
+        for one, request in zip(due, wanted, strict=True):
+            if self._followed.get(one.id) is one:
+                await one.apply(request, answers[one.id])
+        # All flushes run together, and most fetches need none: no task for each partition before this point.
+        unflushed = [one for one in due if not one.is_flushed and self._followed.get(one.id) is one]
+        if unflushed:
+            await asyncio.gather(*(one.flushed() for one in unflushed))
         for one in due:
             if one.is_over and self._followed.get(one.id) is one:
                 self._ended(one)

@@ -105,8 +105,8 @@ class FollowedPartition:
     # -- answers
 
     async def apply(self, wanted: ReplicaFetch, got: ReplicatedBatches) -> None:
-        """Apply an answer and wait until what it brought is as durable as the topic requires. Never raises: after an
-        error the partition is fetched again later."""
+        """Apply an answer; what it brought may not be flushed yet. Never raises: after an error the partition is fetched
+        again later."""
         try:
             if not self._is_current(wanted.offset, wanted.leader_epoch):
                 return
@@ -118,7 +118,6 @@ class FollowedPartition:
                 await self._append(wanted, got)
                 self._note_trouble("")
                 self._delay_s = RETRY_S_MIN
-            await self._flushed()
         except BrokerError as error:
             if not self.is_over:
                 self.delay(error)
@@ -187,15 +186,18 @@ class FollowedPartition:
     async def _append(self, wanted: ReplicaFetch, got: ReplicatedBatches) -> None:
         partition = self.partition
         # Appending stamps offset and epoch in place, with the values that are there: the buffer must be writable.
-        records, position = memoryview(bytearray(got.records)), 0
+        records, position = got.records, 0
+        if records.readonly:
+            records = memoryview(bytearray(records))
         while position < len(records):
             end = min(len(records), position + STEP_BYTES)
             while position < end:
                 position += self._append_one(records, position, got.high_watermark)
-            offset = partition.log.end_offset
-            await asyncio.sleep(0)
-            if not self._is_current(offset, wanted.leader_epoch):
-                return
+            if position < len(records):
+                offset = partition.log.end_offset
+                await asyncio.sleep(0)
+                if not self._is_current(offset, wanted.leader_epoch):
+                    return
         self._count(len(records))
         self.leader_high_watermark = got.high_watermark
         await self._advance_start(got.start_offset, wanted.leader_epoch)
@@ -229,15 +231,16 @@ class FollowedPartition:
         if self._is_current(log.end_offset, leader_epoch):
             log.advance_start(offset)
 
-    async def _flushed(self) -> None:
-        """The next fetch tells the leader that this replica has everything before its offset: it must be durable."""
+    async def flushed(self) -> None:
+        """Wait until everything that was applied is as durable as the topic requires: the next fetch tells the leader
+        that this replica has it. Never raises, as `apply`."""
         if self.is_over or self.is_flushed:
             return
         flushed: asyncio.Future[BrokerError | None] = self._loop.create_future()
         self.partition.when_flushed(self.partition.log.end_offset, resolver(flushed))
         error = await flushed
-        if error is not None:
-            raise error
+        if error is not None and not self.is_over:
+            self.delay(error)
 
     def _count(self, size_bytes: int) -> None:
         self._runtime.meters.copied_bytes += size_bytes
