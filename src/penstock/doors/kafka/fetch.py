@@ -270,6 +270,8 @@ class FetchHandler:
             return fetch_pass.refuse(answer, error)
         answer.high_watermark, answer.log_start_offset = found.high_watermark, found.start_offset
         fetch_pass.sources.append(found.source)
+        if one.log_start_offset < found.start_offset:  # whoever deleted records waits for the replicas
+            fetch_pass.must_answer = True
         if found.error is not None:
             fetch_pass.refuse(answer, found.error)
         elif found.diverging is not None:

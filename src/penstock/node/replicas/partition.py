@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from penstock.core.errors import (
     AgainstPolicy,
+    BrokerError,
     CorruptBatch,
     DiskFailed,
     DiskFull,
@@ -37,6 +38,7 @@ from penstock.node.replicas.times import TimedOffset, find_time
 from penstock.node.runtime.meters import Traffic
 from penstock.node.runtime.payloads import Opened, Payload, PayloadKey
 from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import resolver
 from penstock.node.runtime.workers import run_blocking
 
 _new = tuple.__new__
@@ -221,7 +223,8 @@ class Partition(Replica):
     # -- delete
 
     async def delete_records(self, before_offset: int) -> int:
-        """Delete all records before an offset (-1: before the high watermark); returns the new start offset."""
+        """Delete all records before an offset (-1: before the high watermark), here and on all in-sync replicas, so that
+        they do not come back with the next leader; returns the new start offset."""
         if self.config.cleanup_compact and not self.config.cleanup_delete:
             raise AgainstPolicy(
                 f"{self}: records are only deleted by key, because cleanup.policy is 'compact'"
@@ -235,6 +238,14 @@ class Partition(Replica):
                 )
             if offset > self.log.start_offset:
                 await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
-                self.check_online()
+                self.check_leading()
                 self.log.advance_start(offset)
-            return self.log.start_offset
+                self._append_listeners.notify_soon()  # replicas that wait for records hear of it at once
+            offset = self.log.start_offset
+        deleted: asyncio.Future[BrokerError | None] = self._loop.create_future()
+        self._start_waits.add(offset, resolver(deleted), 0)
+        self.commit()
+        error = await deleted
+        if error is not None:
+            raise error
+        return offset

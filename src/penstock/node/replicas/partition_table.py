@@ -282,8 +282,8 @@ class PartitionTable:
             self.on_failed(partition)
 
     def _is_shared(self, topic: Topic, index: int) -> bool:
-        """Whether another broker has a complete replica of this partition. While the only complete one is down, no other
-        becomes complete, so the last known metadata tells."""
+        """Whether another broker has a complete replica of this partition. While the only complete one is down, no
+        other becomes complete, so the last known metadata tells."""
         placed = self._placed(topic, index)
         return placed is not None and bool({*placed.isr, *placed.elr} - {self._node_id})
 
