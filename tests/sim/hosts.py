@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
-
 TASKS_KEPT = 30
 """Tasks of a host that may be done and still held: to forget each at once would cost a callback."""
 
