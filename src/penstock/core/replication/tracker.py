@@ -146,6 +146,16 @@ class ReplicaTracker:
         """All replicas, counted likewise: a minimum above it means all of them."""
         return len(self.placed.replicas) - len(self.placed.adding)
 
+    def start_offset(self, own_offset: int) -> int:
+        """Every in-sync replica has deleted the records before this offset, and the leader those before
+        `own_offset`. NOTHING until all of them have fetched in this epoch."""
+        offset = own_offset
+        for one in self.placed.isr:
+            if one != self.placed.leader:
+                fetch = self.find(one)
+                offset = min(offset, NOTHING if fetch is None else fetch.start_offset)
+        return offset
+
     # -- what is committed
 
     def committable(self, flushed_offset: int, isr_size_min: int, now_s: float) -> int:

@@ -278,7 +278,8 @@ class FetchHandler:
             return fetch_pass.refuse(answer, error)
         answer.high_watermark, answer.log_start_offset = found.high_watermark, found.start_offset
         fetch_pass.sources.append(found.source)
-        fetch_pass.must_answer |= found.is_news
+        # Whoever deleted records waits for the replicas.
+        fetch_pass.must_answer |= found.is_news or one.log_start_offset < found.start_offset
         if found.error is not None:
             fetch_pass.refuse(answer, found.error)
         elif found.diverging is not None:
