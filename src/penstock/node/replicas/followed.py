@@ -105,8 +105,8 @@ class FollowedPartition:
     # -- answers
 
     async def apply(self, wanted: ReplicaFetch, got: ReplicatedBatches) -> None:
-        """Apply an answer; what it brought may not be flushed yet. Never raises: after an error the partition is fetched
-        again later."""
+        """Apply an answer; what it brought may not be flushed yet. Never raises: after an error the partition is
+        fetched again later."""
         try:
             if not self._is_current(wanted.offset, wanted.leader_epoch):
                 return
