@@ -24,6 +24,7 @@ ETCD_TESTS = tests/contract/test_doors.py tests/seeds $(addprefix tests/compat/,
 CLUSTER_TESTS ?= $(if $(filter etcd,$(STORE)),$(ETCD_TESTS),tests/compat tests/contract tests/seeds)
 KAFKA_TESTS = $$(grep -rlE '\bmessages\.[A-Z]' --include='*.py' tests bench | xargs grep -l 'wire\.kafka')
 PY := .venv/bin/python
+PLUGINS = --disable-plugin-autoload -p xdist -p timeout -p hypothesispytest -p penstock.testing.fixtures
 
 help: ## list targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,11 +35,13 @@ setup: ## create .venv with all dependencies; quick when nothing changed
 demo: setup ## run the core scenarios end to end, kill -9 included
 	@PYTHONPATH=examples $(PY) -m demo
 
+# Three processes for two cores: tests wait for brokers, for timers and for each other's cores.
+test: JOBS = 3
 test: setup ## run all tests that take seconds (JOBS=0: one process; TESTS=tests/unit: a subset)
-	@$(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)
+	@$(PY) -m pytest -q $(PLUGINS) -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)
 
 test-cluster: setup ## run the suites of clients, doors and seeds against a cluster (TEST_NODES=3; STORE=etcd: a real etcd, CLUSTER_TESTS=tests/seeds: a subset)
-	@TEST_NODES=$(TEST_NODES) TEST_STORE=$(STORE) $(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(CLUSTER_TESTS)
+	@TEST_NODES=$(TEST_NODES) TEST_STORE=$(STORE) $(PY) -m pytest -q $(PLUGINS) -m "not slow" -n $(JOBS) --dist loadfile $(CLUSTER_TESTS)
 
 spark: setup ## run all Spark tests except the long proofs, including those that take minutes
 	@$(PY) -m pytest -q -k "not many" tests/spark
