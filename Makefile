@@ -71,7 +71,7 @@ stubs: setup ## regenerate the types of Kafka's messages from their field tables
 bench: setup ## measure speed and memory against reference figures of the same run
 	@$(PY) -m bench
 
-race: setup ## compare with Kafka, NATS, Redis and RabbitMQ: 35 minutes, into docs/benchmarks.md (RESUME=1: continue; ROWS="replay fan-out": only these; QUICK=1: 5 minutes, into build/race)
+race: setup ## compare with Kafka, NATS, Redis and RabbitMQ: 70 minutes, into docs/benchmarks.md (RESUME=1: continue; ROWS="failover catch-up": only these; QUICK=1: 5 minutes without clusters, into build/race)
 	@$(PY) -m penstock bench compare $(if $(QUICK),--quick --out build/race,--page docs/benchmarks.md) $(if $(RESUME),--resume) $(ROWS)
 
 steady: setup ## write and read for ten minutes; fails if memory grows
