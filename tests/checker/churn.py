@@ -27,12 +27,13 @@ GONE = 0
 class TopicChurn:
     """One thread. `possible` holds for each topic the numbers of partitions that it may have."""
 
-    def __init__(self, bootstraps: list[str], seed: int) -> None:
+    def __init__(self, bootstraps: list[str], seed: int, rf: int) -> None:
         self.possible: dict[str, set[int]] = {}
         self.done = 0
         """Changes that were acknowledged."""
         self._bootstraps = bootstraps
         self._rng = random.Random(seed)
+        self._rf = rf
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -41,7 +42,8 @@ class TopicChurn:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def problems(self) -> list[str]:
         """What a broker says that cannot be, or that the brokers never agree."""
@@ -76,7 +78,7 @@ class TopicChurn:
         """Create a topic, then add a partition or delete it."""
         count = self._rng.randint(1, PARTITIONS_MAX)
         self.possible[name] = {GONE}
-        new = NewTopic(name, count, 1)
+        new = NewTopic(name, count, self._rf)
         self._attempt(name, count, lambda: admin.create_topics([new], request_timeout=CALL_S_MAX)[name])
         if self.possible[name] != {count}:
             return

@@ -110,3 +110,23 @@ class EtcdStore:
 
     def _number(self, host: str) -> int:
         return self.hosts.index(host) + 1
+
+
+class NoStore:
+    """Of brokers that keep their metadata themselves."""
+
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        return ""
+
+    def start(self, hosts: Sequence[str]) -> None: ...
+
+    def kill(self, hosts: Sequence[str]) -> None: ...
+
+    def pause(self, host: str) -> None: ...
+
+    def resume(self, host: str) -> None: ...
+
+    def close(self) -> None: ...
