@@ -62,7 +62,7 @@ ELECTED_S_MAX = 60.0
 COMMITTED_S_MAX = 60.0
 """Longer than a transaction lives: offsets of an open one are not told."""
 CRASH_STEP_SHARE = 1 / 400
-CALM_S_MAX = 120.0
+CALM_S_MAX = 400.0
 """How long a run goes on without faults until it has all its operations."""
 COUNT_S = 0.5
 T = TypeVar("T")
