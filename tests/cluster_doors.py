@@ -53,7 +53,7 @@ class DoorNodes(ClusterNodes):
                 json_port=PORTS["json"],
                 queue_port=PORTS["queue"],
                 http_port=PORTS["http"],
-                **self._settings,
+                **{"default_replication_factor": 1, **self._settings},
             )
             try:
                 broker = await start_broker(settings, runtime, open_shared)

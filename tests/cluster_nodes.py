@@ -36,13 +36,21 @@ class ClusterNodes:
     """Machines and brokers by id, on one store."""
 
     def __init__(
-        self, loop: SimLoop, store: ModelStore, name: str = "node", *, has_doors: bool = False
+        self,
+        loop: SimLoop,
+        store: ModelStore,
+        name: str = "node",
+        *,
+        has_doors: bool = False,
+        factor: int = 1,
     ) -> None:
         self.store = store
         self.net = loop.net
         self._name = name
         self._loop = loop
         self._has_doors = has_doors
+        self._factor = factor
+        """The default replication factor; each broker is on a machine of its own."""
         self._machines: dict[int, Machine] = {}
         self._stops: dict[int, asyncio.Event] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -71,7 +79,12 @@ class ClusterNodes:
             try:
                 address = Address(self.host(broker_id), KAFKA_PORT)
                 settings = Settings(
-                    data_dir="data", node_id=broker_id, host=address.host, port=address.port, **KAFKA_ONLY
+                    data_dir="data",
+                    node_id=broker_id,
+                    host=address.host,
+                    port=address.port,
+                    default_replication_factor=self._factor,
+                    **KAFKA_ONLY,
                 )
                 broker = await start_broker(settings, runtime, open_shared)
                 doors = Doorways(broker) if self._has_doors else None
@@ -158,11 +171,12 @@ def on_a_cluster(
     seed: int = 1,
     *,
     has_doors: bool = False,
+    factor: int = 1,
 ) -> None:
     """Run one scene on a fresh cluster with the brokers 1 to n."""
 
     async def main(loop: SimLoop) -> None:
-        nodes = ClusterNodes(loop, ModelStore(), has_doors=has_doors)
+        nodes = ClusterNodes(loop, ModelStore(), has_doors=has_doors, factor=factor)
         await nodes.start(*range(1, brokers + 1))
         await play(nodes)
         await nodes.stop(*nodes.brokers)

@@ -21,10 +21,13 @@ from hypothesis.stateful import (
     rule,
 )
 
+from cluster_replicas import NOTHING, Replicas, compacted
 from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
-from penstock.core.machines.catalog.events import Event, decode, encode, key_of
+from penstock.core.machines.catalog.events import Event, decode, encode
+from penstock.core.machines.catalog.internal_topics import decide_raise_internal
+from penstock.core.machines.cluster.assignment import default_factor
 from penstock.core.machines.cluster.brokers import (
     RegistrationRequest,
     decide_drain,
@@ -40,6 +43,8 @@ from penstock.core.machines.cluster.partition_state import (
     IsrMember,
     decide_change_isr,
     decide_elect,
+    decide_preferred,
+    decide_replica_failed,
 )
 from penstock.core.machines.cluster.reassignment import (
     decide_cancel,
@@ -57,58 +62,7 @@ BROKER_LISTS = st.one_of(
     *[st.lists(BROKERS, min_size=1, max_size=3, unique=True)] * 3, st.lists(BROKERS, max_size=3)
 )
 NAMES = st.sampled_from(["a", "b", "c"])
-NOTHING = -1
-"""A replica without any record."""
-
-
-class Replicas:
-    """What the brokers hold: per partition, how many records are committed and how many each broker has."""
-
-    def __init__(self) -> None:
-        self.committed: dict[PartitionId, int] = {}
-        self.held: dict[PartitionId, dict[int, int]] = {}
-
-    def place(self, partition: PartitionReplicas) -> None:
-        held = self.held.setdefault(partition.id, dict.fromkeys(partition.isr or partition.elr, 0))
-        self.committed.setdefault(partition.id, 0)
-        self.held[partition.id] = {one: held.get(one, NOTHING) for one in partition.replicas}
-
-    def remove(self, partition: PartitionId) -> None:
-        del self.committed[partition], self.held[partition]
-
-    def commit(self, partition: PartitionReplicas) -> None:
-        self.committed[partition.id] += 1
-        for one in partition.isr:
-            self.held[partition.id][one] = self.committed[partition.id]
-
-    def catch_up(self, partition: PartitionId, broker_id: int) -> None:
-        """Fetch from the leader to its end."""
-        if broker_id in self.held[partition]:
-            self.held[partition][broker_id] = self.committed[partition]
-
-    def lose(self, broker_id: int) -> None:
-        """Everything that a broker holds is gone."""
-        for held in self.held.values():
-            if broker_id in held:
-                held[broker_id] = NOTHING
-
-    def lead(self, before: PartitionReplicas, after: PartitionReplicas) -> None:
-        held, committed = self.held[after.id][after.leader], self.committed[after.id]
-        was_candidate = after.leader in before.isr or after.leader in before.elr
-        if was_candidate or not after.is_recovering:
-            assert held == committed, "the new leader lacks committed records"
-        else:
-            assert after.isr == (after.leader,)
-            self.committed[after.id] = max(held, 0)
-            # Followers truncate to what the leader has; until then nobody else counts as complete.
-            self.held[after.id] = dict.fromkeys(after.replicas, NOTHING)
-            self.held[after.id][after.leader] = self.committed[after.id]
-
-
-def compacted(events: Sequence[Event]) -> list[Event]:
-    """A snapshot: the last event of each key, without tombstones."""
-    last = {key_of(event): event for event in events}
-    return [event for event in last.values() if encode(event)[1] is not None]
+INTERNAL = "__subscriptions"
 
 
 def state(catalog: Catalog) -> object:
@@ -247,19 +201,55 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # -- topics
 
-    @rule(name=NAMES, size=st.integers(1, 4), factor=st.integers(0, 3), size_min=st.integers(1, 3))
-    def create(self, name: str, size: int, factor: int, size_min: int) -> None:
+    @rule(
+        name=NAMES,
+        size=st.integers(1, 4),
+        factor=st.integers(0, 3),
+        size_min=st.integers(1, 3),
+        is_unclean=st.sampled_from([False, False, True]),
+    )
+    def create(self, name: str, size: int, factor: int, size_min: int, is_unclean: bool = False) -> None:
         topic_id = (len(self.events) + 2).to_bytes(16, "big")
         self.append(
             lambda: self.catalog.decide_create_topic(
                 name,
                 size,
-                {"min.insync.replicas": str(size_min)},
+                {
+                    "min.insync.replicas": str(size_min),
+                    "unclean.leader.election.enable": "true" if is_unclean else "false",
+                },
                 topic_id=topic_id,
                 now_ms=0,
                 replication_factor=factor,
             )
         )
+
+    @rule(factor=st.integers(0, 3))
+    def create_internal(self, factor: int) -> None:
+        """A topic of the brokers, which has as many replicas as a new topic gets now, or one."""
+        topic_id = (len(self.events) + 2).to_bytes(16, "big")
+        is_new = self.catalog.find(INTERNAL) is None
+        if is_new and self.cluster.has_brokers:
+            self.append(
+                lambda: self.catalog.decide_create_topic(
+                    INTERNAL,
+                    2,
+                    {},
+                    topic_id=topic_id,
+                    now_ms=0,
+                    internal=True,
+                    replication_factor=default_factor(self.cluster, factor),
+                )
+            )
+
+    @rule(factor=st.integers(0, 4))
+    def raise_internal(self, factor: int) -> None:
+        before = list(self.cluster.partitions())
+        assert self.append(lambda: decide_raise_internal(self.catalog, factor))
+        for one in before:
+            after = self.cluster.partition(one.id)
+            assert set(one.target) <= set(after.target) and after.leader == one.leader
+            self.check_move(one)
 
     @rule(name=NAMES, assignments=st.lists(BROKER_LISTS, min_size=1, max_size=3))
     def create_assigned(self, name: str, assignments: list[list[int]]) -> None:
@@ -277,6 +267,12 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
         self.append(lambda: self.catalog.decide_delete_topic(name))
+
+    @rule(name=NAMES, is_unclean=st.booleans())
+    def set_unclean(self, name: str, is_unclean: bool) -> None:
+        value = "true" if is_unclean else "false"
+        change = ConfigChange(ConfigOp.SET, "unclean.leader.election.enable", value)
+        self.append(lambda: self.catalog.decide_alter_configs(name, [change]))
 
     @rule(name=NAMES, size_min=st.integers(1, 3))
     def set_isr_size_min(self, name: str, size_min: int) -> None:
@@ -402,7 +398,41 @@ class ClusterMachine(RuleBasedStateMachine):
             assert after.leader == found.target[0] or kind is ElectionKind.UNCLEAN
             assert after.leader != NO_LEADER
 
+    @rule(count_max=st.integers(1, 3))
+    def elect_preferred(self, count_max: int) -> None:
+        before = {one.id: one for one in self.cluster.partitions()}
+        assert self.append(lambda: decide_preferred(self.cluster, count_max))
+        changed = [one for one in self.cluster.partitions() if one != before[one.id]]
+        assert len(changed) <= count_max
+        assert all(one.leader == one.replicas[0] and one.isr == before[one.id].isr for one in changed)
+
+    @rule(number=st.integers(0, 30), place=st.integers(0, 2))
+    def fail_replica(self, number: int, place: int) -> None:
+        """A replica loses its records, and its broker says so."""
+        found = self.pick(number)
+        if found is None or place >= len(found.replicas):
+            return
+        broker_id = found.replicas[place]
+        epoch = self.epoch_of(broker_id)
+        events = decide_replica_failed(self.cluster, broker_id, epoch, found.id, found.leader_epoch)
+        others = {*found.isr, *found.elr} - {broker_id}
+        if not others:
+            assert events == [], "the only complete replica was given up"
+            return
+        self.replicas.held[found.id][broker_id] = NOTHING
+        assert self.append(lambda: events)
+        after = self.cluster.partition(found.id)
+        assert broker_id not in (*after.isr, *after.elr)
+        if any(map(self.cluster.can_lead, found.isr or found.elr)) and others & set(found.isr):
+            assert after.leader in others
+
     # -- invariants
+
+    @invariant()
+    def topics_that_allow_it_have_leaders(self) -> None:
+        for one in self.cluster.partitions():
+            if self.cluster.may_elect_unclean(one.topic_id) and any(map(self.cluster.can_lead, one.replicas)):
+                assert one.leader != NO_LEADER
 
     @invariant()
     def partitions_are_led_by_those_who_may(self) -> None:
@@ -465,7 +495,7 @@ class ClusterMachine(RuleBasedStateMachine):
         assert state(replayed) == state(self.catalog)
         before = state(self.catalog)
         for topic in draft.topics:
-            for event in draft.decide_delete_topic(topic.name):
+            for event in draft.decide_delete_topic(topic.name, internal=True):
                 draft.apply(event)
         assert list(draft.cluster.partitions()) == []
         assert state(self.catalog) == before, "a draft wrote through"

@@ -42,6 +42,7 @@ SETTINGS = Settings(
     transaction_topic_partitions=2,
     auto_create_topics=False,
     drain_ms_max=500,
+    default_replication_factor=1,
 )
 
 

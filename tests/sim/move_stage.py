@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.reassignment import decide_cancel, decide_reassign
 from penstock.core.machines.cluster.values import PartitionReplicas
@@ -15,6 +17,7 @@ from penstock.core.records.batch import decode_header
 from penstock.core.records.build import build_batch, open_batch
 from penstock.node.broker import Broker
 from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.tasks import resolver
 from penstock.node.settings import Settings
 from penstock.node.topic_creation import NewTopic, ReplicaAssignment
 from sim import cluster_machines
@@ -64,10 +67,13 @@ class MoveStage:
 
     # -- topics and records
 
-    async def create(self, *replicas: int, topic: str = TOPIC, **overrides: str) -> None:
-        """A topic with a partition on each of these brokers."""
+    async def create(self, *replicas: int | Sequence[int], topic: str = TOPIC, **overrides: str) -> None:
+        """A topic with a partition on each of these brokers, or on each of these sets of them."""
         settings = {key.replace("_", "."): value for key, value in overrides.items()}
-        assigned = [ReplicaAssignment(index, [one]) for index, one in enumerate(replicas)]
+        assigned = [
+            ReplicaAssignment(index, [one] if isinstance(one, int) else one)
+            for index, one in enumerate(replicas)
+        ]
         await self.anyone.create_topic(NewTopic(topic, overrides=settings, assignments=assigned))
         await self.until(lambda: all(one.catalog.find(topic) is not None for one in self._running()))
 
@@ -93,6 +99,23 @@ class MoveStage:
             now_ms = self.broker(broker_id).runtime.clock.now_ms()
             partition.append(memoryview(build_batch([NewRecord(value, value)], now_ms)))
 
+    async def write(self, *values: bytes, index: int = 0, topic: str = TOPIC) -> None:
+        """As a producer with acks=all: append to the leader, wait until it is committed, try again elsewhere."""
+        for value in values:
+            await asyncio.wait_for(self._write(value, index, topic), WAIT_S_MAX)
+
+    async def _write(self, value: bytes, index: int, topic: str) -> None:
+        while True:
+            with suppress(BrokerError, StopIteration, AssertionError, KeyError):
+                broker = self.broker(self.placed(index, topic).leader)
+                leader = broker.partition(topic, index)
+                batch = memoryview(build_batch([NewRecord(value, value)], broker.runtime.clock.now_ms()))
+                done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
+                leader.when_committed(leader.append(batch).end_offset, resolver(done))
+                if await done is None:
+                    return
+            await asyncio.sleep(POLL_S)
+
     def placed(self, index: int = 0, topic: str = TOPIC) -> PartitionReplicas:
         """Where a partition is, as somebody knows it."""
         catalog = self.anyone.catalog
@@ -100,10 +123,10 @@ class MoveStage:
 
     # -- moves
 
-    async def move(self, target: int, index: int = 0, topic: str = TOPIC) -> None:
+    async def move(self, *target: int, index: int = 0, topic: str = TOPIC) -> None:
         """Start to move a partition."""
         place = PartitionId(self.anyone.catalog.topic(topic).id, index)
-        await self.anyone.change(lambda catalog: decide_reassign(catalog.cluster, place, [target]))
+        await self.anyone.change(lambda catalog: decide_reassign(catalog.cluster, place, target))
 
     async def cancel(self, index: int = 0, topic: str = TOPIC) -> None:
         place = PartitionId(self.anyone.catalog.topic(topic).id, index)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from penstock.node.replicas.led_move import LedMove
 
 from penstock.core.errors import BrokerError
 from penstock.core.limits import PRODUCER_IDS_BLOCK
@@ -28,7 +29,6 @@ from penstock.node.cluster.membership import ClusterMembership
 from penstock.node.coordinators.shard import Shard
 from penstock.node.coordinators.transaction_shard import TransactionShard
 from penstock.node.replicas.followed import FollowedPartition
-from penstock.node.replicas.led_move import LedMove
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
 from penstock.node.replicas.replica import Replica
@@ -59,7 +59,7 @@ def takes_over_without_fencing(patch: pytest.MonkeyPatch) -> None:
         present = cluster.find_broker(request.broker_id)
         if present is None or present.is_fenced:
             return decide_register(cluster, request)
-        draft = cluster.draft(cluster.isr_size_min)
+        draft = cluster.draft(cluster.isr_size_min, cluster.may_elect_unclean, cluster.is_fsync)
         draft.apply(BrokerSaved(replace(present, is_fenced=True)))
         return decide_register(draft, request)
 

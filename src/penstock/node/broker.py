@@ -91,7 +91,7 @@ class Broker:
         self.identity = identity
         self.started_ms = runtime.clock.now_ms()
         self.catalog = Catalog(inherited_group_settings(settings), initial_features(settings))
-        self.creation = TopicCreation(settings.default_partitions, identity.node_id, runtime.clock)
+        self.creation = TopicCreation(settings, identity.node_id, runtime.clock)
         self.catalog_version = 0
         """Incremented whenever topics or their leaders change, so that doors can cache what they derive from them."""
         self._recovery_points = recovery_points
@@ -492,7 +492,7 @@ async def _start(
         found = checkpoint.load_registration(files)
         complete_epoch = found.complete_epoch(runtime.boot_id, was_clean=was_clean)
         has_directory = not is_new or settings.storage is Storage.MEMORY
-        last_run = LastRun(complete_epoch, has_directory, found.session)
+        last_run = LastRun(complete_epoch, found.broker_epoch, has_directory, found.session)
         await end_last_run(shared, identity.node_id, found.session)
     broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()

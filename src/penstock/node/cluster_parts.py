@@ -44,6 +44,8 @@ class LastRun(NamedTuple):
 
     complete_epoch: int = NO_BROKER_EPOCH
     """Its broker epoch, if none of its records can be missing."""
+    flushed_epoch: int = NO_BROKER_EPOCH
+    """The same, if none can be missing that was flushed to disk."""
     has_directory: bool = True
     """Whether there is a directory, or none is needed."""
     session: int = 0
@@ -110,6 +112,7 @@ def make_member(
         takes_share=settings.takes_share,
     )
     profile.previous_epoch = last_run.complete_epoch
+    profile.flushed_epoch = last_run.flushed_epoch
     profile.has_directory = last_run.has_directory
     profile.previous_session = last_run.session
 
@@ -148,6 +151,7 @@ def make_replication(
         broker.change,
         save_points,
         broker.settings.copies_max,
+        broker.settings.replica_lag_ms / 1000,
     )
 
 

@@ -1,7 +1,7 @@
 """Creation and growth of topics for all doors, on demand, and for the broker's own topics.
 
-Adds defaults and the replica checks to a request, and lets the catalog decide, which also places the
-partitions if brokers are registered. The caller commits.
+Adds defaults to a request, and lets the catalog decide, which also places the partitions if brokers are registered. A
+single node stores one replica of everything. The caller commits.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import NamedTuple
 from penstock.core.errors import InvalidAssignment, InvalidReplication, InvalidRequest
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.cluster.assignment import default_factor
 from penstock.core.ports import Clock
-from penstock.node.replicas.admission import REPLICAS
+from penstock.node.settings import Settings
 
 
 class ReplicaAssignment(NamedTuple):
@@ -38,8 +39,9 @@ class NewTopic(NamedTuple):
 class TopicCreation:
     """Decides the creation of topics on one node."""
 
-    def __init__(self, default_partitions: int, node_id: int, clock: Clock) -> None:
-        self._default_partitions = default_partitions
+    def __init__(self, settings: Settings, node_id: int, clock: Clock) -> None:
+        self._default_partitions = settings.default_partitions
+        self._default_factor = settings.default_replication_factor
         self._node_id = node_id
         self._clock = clock
 
@@ -50,7 +52,6 @@ class TopicCreation:
         change was decided again since, and the client is told the id that the topic has.
         """
         count = len(new.assignments) or new.partition_count
-        factor = REPLICAS if new.replication_factor is None else new.replication_factor
         is_single = not catalog.cluster.has_brokers
         events = catalog.decide_create_topic(
             new.name,
@@ -59,8 +60,8 @@ class TopicCreation:
             topic_id=topic_id,
             now_ms=self._clock.now_ms(),
             internal=new.is_internal,
-            replication_factor=factor,
-            assignments=None if is_single else self._assignments(new),
+            replication_factor=self._factor(catalog, new),
+            assignments=None if is_single else _assignments(new),
         )
         if is_single:
             self._check_single(new)
@@ -71,7 +72,6 @@ class TopicCreation:
     ) -> list[Event]:
         """The events that add partitions to a topic, on the given brokers. Raises if they cannot be added."""
         if catalog.cluster.has_brokers:
-            self._check_replica_count(assignments or ())
             return catalog.decide_add_partitions(name, total, assignments=assignments)
         events = catalog.decide_add_partitions(name, total)
         if assignments is not None:
@@ -82,27 +82,23 @@ class TopicCreation:
                 self._check_assignment(broker_ids)
         return events
 
-    def _assignments(self, new: NewTopic) -> list[Sequence[int]] | None:
-        """The explicit replicas by partition; None if the broker chooses."""
-        if not new.assignments:
-            _check_factor(new)
-            return None
-        _check_numbering(new)
-        assignments = [one.broker_ids for one in sorted(new.assignments, key=lambda one: one.partition)]
-        self._check_replica_count(assignments)
-        return assignments
-
-    def _check_replica_count(self, assignments: Sequence[Sequence[int]]) -> None:
-        for broker_ids in assignments:
-            if len(broker_ids) > REPLICAS:
-                raise InvalidAssignment(
-                    f"the assignment names brokers {list(broker_ids)}, but this version keeps {REPLICAS} replica"
-                )
+    def _factor(self, catalog: Catalog, new: NewTopic) -> int:
+        """The broker's own topics get what is possible: they are needed at once, and raised when brokers join."""
+        if new.replication_factor is not None:
+            return new.replication_factor
+        factor = default_factor(catalog.cluster, self._default_factor)
+        if not new.is_internal:
+            return factor
+        return min(factor, max(1, sum(not one.is_draining for one in catalog.cluster.brokers)))
 
     def _check_single(self, new: NewTopic) -> None:
         """Raise unless the requested replicas exist on this single node."""
         if not new.assignments:
-            _check_factor(new)
+            if new.replication_factor not in (None, 1):
+                raise InvalidReplication(
+                    f"the replication factor is {new.replication_factor}, but a single broker stores one copy: use 1,"
+                    " or -1 for the default"
+                )
             return
         _check_numbering(new)
         for one in new.assignments:
@@ -116,12 +112,12 @@ class TopicCreation:
             )
 
 
-def _check_factor(new: NewTopic) -> None:
-    if new.replication_factor not in (None, REPLICAS):
-        raise InvalidReplication(
-            f"the replication factor is {new.replication_factor}, but partitions have {REPLICAS} copy: use {REPLICAS},"
-            " or -1 for the default"
-        )
+def _assignments(new: NewTopic) -> list[Sequence[int]] | None:
+    """The explicit replicas by partition; None if the broker chooses."""
+    if not new.assignments:
+        return None
+    _check_numbering(new)
+    return [one.broker_ids for one in sorted(new.assignments, key=lambda one: one.partition)]
 
 
 def _check_numbering(new: NewTopic) -> None:

@@ -107,15 +107,20 @@ def roll_is_due(log: Log, config: CompactionConfig, now_ms: int) -> bool:
 def install(log: Log, plan: Plan, result: Result) -> bool:
     """Replace the source segments; returns False, changing nothing, if the sources have changed since the plan.
 
-    Blocks on the disk for about a millisecond: the extent of gaps must be durable, because recovery could not
-    otherwise tell a gap from a torn tail in the middle of the log.
+    Blocks on the disk for a few milliseconds: the extent of gaps must be durable before there are any, because recovery
+    could not otherwise tell a gap from a torn tail in the middle of the log. Not left to the thread that rewrites: a
+    follower records the gaps of its leader's log in the same file meanwhile.
     """
     files = log.files
     groups = [_covered(log, one, plan) for one in result.swaps]
     if not all(groups):
         swap.discard(files, plan.directory)
         return False
+    state = cleaner_state.read(files, plan.directory, _ignore)
     if result.swaps:
+        log.gaps_before = max(log.gaps_before, state.gaps_before, result.swaps[-1].next_offset)
+        state = state._replace(gaps_before=log.gaps_before)
+        cleaner_state.write(files, plan.directory, state, sync=True)
         # The commit point: after a crash from here on swap.settle completes the replacement at the next start.
         swap.commit(files, plan.directory, result.swaps)
         for group in groups:
@@ -124,7 +129,6 @@ def install(log: Log, plan: Plan, result: Result) -> bool:
         swap.finish(files, plan.directory, result.swaps)
         for one, group in zip(result.swaps, groups, strict=True):
             log.replace(group, [_open_cleaned(files, plan.directory, one)])
-    state = cleaner_state.read(files, plan.directory, _ignore)
     cleaner_state.write(files, plan.directory, CleanerState(result.first_dirty, state.gaps_before), sync=True)
     return True
 

@@ -13,7 +13,7 @@ from struct import Struct
 from zlib import crc32
 
 from penstock.core.errors import CorruptBatch
-from penstock.core.log import cleaner_state, swap
+from penstock.core.log import swap
 from penstock.core.log.compaction import Plan, Result, SourceSegment
 from penstock.core.log.compaction_filter import BatchOutcome, Filter, open_spans
 from penstock.core.log.index import CHAINED_BYTES
@@ -58,9 +58,6 @@ def rewrite(files: Files, plan: Plan, report: Report, keys_max: int = KEYS_MAX) 
             bytes_after += written
             swaps.append(Swap(group[0].base_offset, group[-1].next_offset))
     if swaps:
-        known = cleaner_state.read(files, plan.directory, report)
-        gaps_before = max(known.gaps_before, swaps[-1].next_offset)
-        cleaner_state.write(files, plan.directory, known._replace(gaps_before=gaps_before), sync=True)
         files.sync_dir(plan.directory)
     if decide.keyless_dropped:
         report(

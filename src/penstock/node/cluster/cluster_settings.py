@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from penstock.core.replication_config import FOLLOWER_RATE
 from penstock.node.definitions.definition import (
+    INT32_MAX,
     SettingKind,
     count_setting,
     define_setting,
@@ -68,6 +69,31 @@ class ClusterSettings:
         aliases=("cluster.session_timeout",),
         kafka="broker.session.timeout.ms",
     )
+    default_replication_factor: int = count_setting(
+        "cluster",
+        0,
+        "Replicas of a topic that is created without a number, also of internal topics; 0: one per machine (rack), at"
+        " most 3. `cluster up` sets it to the number of brokers, at most 3. A broker that is alone stores one copy.",
+        high=1_000,
+        kafka="default.replication.factor",
+    )
+    leader_rebalance: bool = define_setting(
+        SettingKind.SWITCH,
+        "cluster",
+        True,
+        "Whether the controller gives the leadership of partitions back to their preferred replicas once these are in"
+        " sync again.",
+        kafka="auto.leader.rebalance.enable",
+    )
+    leader_check_s: int = count_setting(
+        "cluster",
+        30,
+        "How often the controller looks for such partitions, in seconds. It also does so soon after a broker has caught"
+        " up.",
+        low=1,
+        high=INT32_MAX,
+        kafka="leader.imbalance.check.interval.seconds",
+    )
     copy_bytes_per_s: int = size_setting(
         "cluster",
         64 * 2**20,
@@ -82,6 +108,15 @@ class ClusterSettings:
         "Partitions that are copied to this broker at a time; further ones wait.",
         low=1,
         high=1_000,
+    )
+    replica_lag_ms: int = duration_setting(
+        "cluster",
+        30_000,
+        "Time after which a replica that has not caught up with its leader leaves the in-sync replicas.",
+        low=1_000,
+        high=3_600_000,
+        aliases=("cluster.replica_lag",),
+        kafka="replica.lag.time.max.ms",
     )
     takes_share: bool = define_setting(
         SettingKind.SWITCH,

@@ -72,6 +72,8 @@ class MemberProfile:
         self.listeners: Mapping[str, Address] = {}
         self.previous_epoch = NO_BROKER_EPOCH
         """The broker epoch of the last run, if no record of that run can be missing."""
+        self.flushed_epoch = NO_BROKER_EPOCH
+        """The same, if no record of that run can be missing that was flushed to disk."""
         self.previous_session = 0
         """The number of the session of the last run in the same data directory."""
         self.leader_epoch = 0
@@ -196,6 +198,7 @@ class ClusterMembership:
             profile.rack,
             session_number,
             profile.previous_epoch,
+            profile.flushed_epoch,
             profile.takes_share,
         )
         events += decide_link_key(catalog.cluster, profile.link_key)

@@ -124,7 +124,7 @@ class Markers:
             return
         partition = self._find_partition(*place)
         appended = partition.append_marker(producer_id, epoch, marker, is_bumped=is_bumped)
-        await partition.sync_to(partition.end_offset if appended is None else appended.end_offset)
+        await partition.persisted(partition.end_offset if appended is None else appended.end_offset)
 
     async def _settle_offsets(
         self, index: int, producer_id: int, epoch: int, *, is_bumped: bool, is_commit: bool

@@ -51,7 +51,7 @@ class LocalLog:
 
     async def flush(self) -> None:
         """Sync, whatever the durability of the topic."""
-        await self._partition.sync_to(self._partition.end_offset)
+        await self._partition.persisted(self._partition.end_offset)
 
     async def high_watermark(self) -> int:
         return self._partition.high_watermark

@@ -109,7 +109,7 @@ class RemoteLog:
             await self._send(elsewhere.leader_id, batch)
             return
         appended = partition.append(memoryview(bytearray(batch)))
-        await partition.sync_to(appended.end_offset)
+        await partition.persisted(appended.end_offset)
 
     async def _send(self, leader_id: int, batch: bytes) -> None:
         reply: asyncio.Future[RemoteAppend | BrokerError] = asyncio.get_running_loop().create_future()

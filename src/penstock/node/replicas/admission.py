@@ -35,12 +35,14 @@ class Admitted(NamedTuple):
 class Admission:
     """Validation for one partition under its current settings."""
 
-    __slots__ = ("_clock", "_config", "_has_fast_path", "_name", "_needs_keys")
+    __slots__ = ("_clock", "_config", "_has_fast_path", "_isr_size", "_name", "_needs_keys")
 
-    def __init__(self, name: str, config: TopicConfig, clock: Clock) -> None:
+    def __init__(self, name: str, config: TopicConfig, clock: Clock, isr_size: Callable[[], int]) -> None:
         self._name = name
         self._config = config
         self._clock = clock
+        self._isr_size = isr_size
+        """The number of in-sync replicas."""
         self._has_fast_path = has_fast_path(config)
         self._needs_keys = config.cleanup_compact
 
@@ -78,14 +80,20 @@ class Admission:
 
     def _check(self, batch: memoryview, acks: int) -> BatchHeader:
         config = self._config
-        if acks == Acks.ALL and config.insync_replicas_min > REPLICAS:
-            raise NotEnoughReplicas(
-                f"{self._name}: min.insync.replicas is {config.insync_replicas_min}, this node has {REPLICAS} replica"
-            )
+        if acks == Acks.ALL and config.insync_replicas_min > 1:
+            self._check_replicas(config.insync_replicas_min)
         header = check_produced(batch)
         if len(batch) > config.message_bytes_max:
             raise self._too_large(batch)
         return header
+
+    def _check_replicas(self, isr_size_min: int) -> None:
+        isr_size = self._isr_size()
+        if isr_size < isr_size_min:
+            raise NotEnoughReplicas(
+                f"{self._name}: {isr_size} replica(s) are in sync, min.insync.replicas is {isr_size_min}: start the"
+                " brokers of the others, or lower the setting"
+            )
 
     def _sized(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Admitted:
         """Checks the size again: a recompressed batch may have grown."""

@@ -25,8 +25,9 @@ logger = logging.getLogger("penstock.replicas")
 
 STEP_BYTES = 1 << 19
 """Bytes appended in one turn of the event loop."""
-RETRY_S = 0.25
-"""Delay before a partition is fetched again after an error."""
+RETRY_S_MIN, RETRY_S = 0.02, 0.25
+"""Delay before a partition is fetched again after an error; it doubles with each one. The first errors after an
+election end as soon as the new leader has heard of it, and nothing is committed until then."""
 RATE_S = 5.0
 """The rate of a copy is a mean over about this time."""
 
@@ -58,6 +59,7 @@ class FollowedPartition:
         self._lower_recovery_point = lower_recovery_point
         self._loop = asyncio.get_running_loop()
         self._trouble = ""
+        self._delay_s = RETRY_S_MIN
         self._rate = 0.0
         self._rated_s = self._loop.time()
 
@@ -115,6 +117,7 @@ class FollowedPartition:
             else:
                 await self._append(wanted, got)
                 self._note_trouble("")
+                self._delay_s = RETRY_S_MIN
             await self._flushed()
         except BrokerError as error:
             if not self.is_over:
@@ -128,7 +131,8 @@ class FollowedPartition:
 
     def delay(self, error: BrokerError) -> None:
         """Fetch again later. The same trouble is logged once."""
-        self.retry_s = self._loop.time() + RETRY_S
+        self.retry_s = self._loop.time() + self._delay_s
+        self._delay_s = min(2 * self._delay_s, RETRY_S)
         self._note_trouble(str(error), logging.WARNING if error.retriable else logging.ERROR)
 
     def _note_trouble(self, trouble: str, level: int = logging.WARNING) -> None:

@@ -1,7 +1,8 @@
-"""The partitions that this broker leads and others copy: serves their fetches and moves the partitions to them.
+"""The partitions that this broker leads and others replicate: serves their fetches and changes the ISR.
 
 A change of the ISR is proposed by the leader, as an event of the metadata log. As long as the outcome of a proposal is
-unknown, the partition accepts no records: another broker may lead it already.
+unknown, records are committed on the replicas of both ISRs; if the change moves the leader, none are accepted, because
+another broker may lead already.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ from penstock.core.replication.divergence import EpochEnd, find_divergence
 from penstock.core.replication.fetches import ReplicaFetch, ReplicaIdentity
 from penstock.core.replication.tracker import FollowerFetch, ReplicaTracker
 from penstock.node.replicas.fetcher import Throttle
-from penstock.node.replicas.led_move import LedMove
+from penstock.node.replicas.led_partition import LedPartition
 from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.meters import Meters
 from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.replicas")
 
+CHECKS_PER_LAG = 4
+"""How often the lag of replicas is checked within the time that they may lag."""
 PROPOSE_AGAIN_S = 0.5
 """Delay before a proposal whose outcome is unknown is made again."""
 
@@ -94,8 +98,15 @@ class MoveProgress(NamedTuple):
     bytes_left: int
 
 
+class _Proposal(NamedTuple):
+    """A change whose outcome is unknown."""
+
+    change: IsrChange
+    moves_leader: bool
+
+
 class Leading:
-    """The led partitions of one broker that others copy."""
+    """The led partitions of one broker that others replicate."""
 
     def __init__(
         self,
@@ -103,49 +114,90 @@ class Leading:
         identity: Callable[[], ReplicaIdentity],
         change: Change,
         rate: Callable[[], int],
-        observe_pause: Callable[[float], None],
+        meters: Meters,
+        lag_s_max: float,
     ) -> None:
-        self._observe_pause = observe_pause
+        self._meters = meters
         self._catalog = catalog
         self._identity = identity
         self._change = change
         self._throttle = Throttle(rate)
-        self._moves: dict[PartitionId, LedMove] = {}
-        self._proposals: dict[PartitionId, IsrChange] = {}
-        """Those whose outcome is unknown."""
+        self._lag_s_max = lag_s_max
+        self._led: dict[PartitionId, LedPartition] = {}
+        self._proposals: dict[PartitionId, _Proposal] = {}
         self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
 
+    def start(self) -> None:
+        self._tasks.spawn(self._watch())
+
     def refresh(self, partition: Partition | None, placed: PartitionReplicas) -> None:
         """A partition was placed, changed its role, or is gone."""
-        known = self._moves.get(placed.id)
+        known = self._led.get(placed.id)
         is_led = partition is not None and partition.is_leader and partition.failure is None
         if known is not None:
-            if is_led and known.partition is partition and known.tracker.placed == placed:
+            if is_led and known.partition is partition and known.tracker is partition.tracker:
+                self._adopt(known, placed)
                 return
-            del self._moves[placed.id]
+            del self._led[placed.id]
             known.end()
-        if not is_led:
+        if is_led:
+            assert partition is not None
+            self._lead(partition, placed)
+
+    def _lead(self, partition: Partition, placed: PartitionReplicas) -> None:
+        """A change that was based on an earlier state can no longer take effect; one that was based on this state may,
+        although this broker has lost and got back its role meanwhile."""
+        pending = self._proposals.get(placed.id)
+        is_doubtful = pending is not None and pending.change.partition_epoch == placed.partition_epoch
+        partition.set_writable(is_writable=not (is_doubtful and pending is not None and pending.moves_leader))
+        if len(placed.replicas) == 1 and not is_doubtful:
+            partition.track(None)
             return
-        assert partition is not None
-        partition.set_writable(is_writable=not self._is_doubtful(placed))
-        if len(placed.replicas) > 1:
-            tracker = ReplicaTracker(placed, partition.log.epochs.latest_start)
-            self._moves[placed.id] = LedMove(partition, tracker, self)
+        proposed = pending.change if is_doubtful and pending is not None else None
+        epoch_start = partition.log.epochs.latest_start
+        tracker = ReplicaTracker(placed, epoch_start, self._catalog.cluster, self._loop.time(), proposed)
+        self._led[placed.id] = LedPartition(partition, tracker, self)
+        partition.track(tracker)
+        if placed.is_recovering:
+            self._led[placed.id].consider()
+
+    def _adopt(self, known: LedPartition, placed: PartitionReplicas) -> None:
+        """The same leader epoch goes on, with other replicas or another ISR."""
+        before, tracker = len(known.tracker.placed.isr), known.tracker
+        tracker.adopt(placed)
+        if len(placed.isr) != before:
+            if len(placed.isr) > before:
+                self._meters.isr_expands += 1
+            else:
+                self._meters.isr_shrinks += 1
+        if len(placed.replicas) == 1:
+            del self._led[placed.id]
+            known.end()
+            self._lead(known.partition, placed)
+        else:
+            known.partition.commit()
 
     def forget(self, partition: PartitionId) -> None:
         """The partition was deleted."""
-        move = self._moves.pop(partition, None)
-        if move is not None:
-            move.end()
+        known = self._led.pop(partition, None)
+        if known is not None:
+            known.end()
 
-    def _is_doubtful(self, placed: PartitionReplicas | None) -> bool:
-        """Whether another broker may lead the partition already. A change that was based on an earlier state can no
-        longer take effect."""
-        pending = None if placed is None else self._proposals.get(placed.id)
-        return (
-            pending is not None and placed is not None and pending.partition_epoch == placed.partition_epoch
-        )
+    def find(self, partition: PartitionId) -> LedPartition | None:
+        """A led partition that has other replicas."""
+        return self._led.get(partition)
+
+    def led(self) -> Iterator[LedPartition]:
+        """Every led partition that has other replicas."""
+        return iter(self._led.values())
+
+    async def _watch(self) -> None:
+        """Remove replicas from the ISR that have fallen behind."""
+        while True:
+            await asyncio.sleep(self._lag_s_max / CHECKS_PER_LAG)
+            for led in list(self._led.values()):
+                led.consider()
 
     # -- serve replicas
 
@@ -155,8 +207,8 @@ class Leading:
         Raises NotLeader, StaleBrokerEpoch or UnknownEpoch; the replica retries once its metadata or ours is newer.
         """
         self._check_replica(replica, partition)
-        move = self._moves.get(wanted.partition)
-        if move is None:
+        led = self._led.get(wanted.partition)
+        if led is None:
             raise NotLeader(f"{partition}: broker {replica.broker_id} holds no replica of it")
         log, run, diverging = partition.log, None, None
         source = ReplicaSource(partition)
@@ -169,7 +221,7 @@ class Leading:
                 raise OffsetOutOfRange(f"offset {wanted.offset} is before the start {log.start_offset}")
             diverging = find_divergence(log.epochs, log.end_offset, wanted.offset, wanted.last_fetched_epoch)
             if diverging is None:
-                run = self._read(replica, move, wanted)
+                run = self._read(replica, led, wanted)
         except (OffsetOutOfRange, Fenced) as refusal:
             error = refusal
         return ReplicaRead(source, run, log.high_watermark, log.start_offset, diverging, error)
@@ -182,42 +234,58 @@ class Leading:
                 f" {registered.epoch}"
             )
 
-    def _read(self, replica: ReplicaIdentity, move: LedMove, wanted: ReplicaFetch) -> Slice | None:
+    def _read(self, replica: ReplicaIdentity, led: LedPartition, wanted: ReplicaFetch) -> Slice | None:
         run, served_offset = None, wanted.offset
-        if self._throttle.wait_s(self._loop.time()) <= 0:
-            run = move.partition.read_uncommitted(wanted.offset, wanted.bytes_max)
+        is_added = replica.broker_id in led.tracker.placed.adding
+        if not is_added or self._throttle.wait_s(self._loop.time()) <= 0:
+            run = led.partition.read_uncommitted(wanted.offset, wanted.bytes_max)
         if run is not None:
             served_offset = max(wanted.offset, run.end_offset)
-            self._throttle.limit.spend(run.length)
+            if is_added:
+                self._throttle.limit.spend(run.length)
         fetch = FollowerFetch(replica.epoch, wanted.offset, wanted.start_offset)
-        move.fetched(replica.broker_id, fetch, served_offset)
+        led.fetched(replica.broker_id, fetch, served_offset)
         return run
 
     # -- change the ISR
 
-    def wanted_change(self, move: LedMove) -> IsrChange | None:
-        """See MoveHost."""
-        if move.tracker.placed.id in self._proposals:
+    def wanted_change(self, led: LedPartition) -> IsrChange | None:
+        """See LeaderHost."""
+        tracker, partition = led.tracker, led.partition
+        if tracker.placed.id in self._proposals:
             return None
-        high_watermark = move.partition.high_watermark
-        return move.tracker.expansion(self._identity().epoch, high_watermark, self._catalog.cluster)
+        return tracker.wanted_change(
+            self._identity().epoch,
+            partition.high_watermark,
+            partition.log.end_offset,
+            self._loop.time(),
+            self._lag_s_max,
+        )
 
-    def propose(self, move: LedMove, change: IsrChange) -> None:
-        """See MoveHost."""
-        self._proposals[change.partition] = change
-        self._tasks.spawn(self._commit(move, change))
+    def propose(self, led: LedPartition, change: IsrChange) -> None:
+        """See LeaderHost."""
+        self._proposals[change.partition] = _Proposal(change, led.tracker.moves_leader(change))
+        led.tracker.propose(change)
+        self._tasks.spawn(self._commit(led, change))
 
     def release(self, partition: Partition) -> None:
-        """See MoveHost."""
-        placed = self._catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
-        if partition.is_leader and not self._is_doubtful(placed):
+        """See LeaderHost."""
+        place = PartitionId(partition.topic_id, partition.index)
+        placed, pending = self._catalog.cluster.find_partition(place), self._proposals.get(place)
+        is_doubtful = (
+            pending is not None
+            and pending.moves_leader
+            and placed is not None
+            and pending.change.partition_epoch == placed.partition_epoch
+        )
+        if partition.is_leader and not is_doubtful:
             partition.set_writable(is_writable=True)
 
     def paused(self, seconds: float) -> None:
-        """See MoveHost."""
-        self._observe_pause(seconds)
+        """See LeaderHost."""
+        self._meters.handovers.observe(seconds)
 
-    async def _commit(self, move: LedMove, change: IsrChange) -> None:
+    async def _commit(self, led: LedPartition, change: IsrChange) -> None:
         """Make the change until its outcome is known. A refusal of a later attempt also tells that the earlier ones
         had no effect: it was decided on a later state."""
         is_unknown = False
@@ -229,18 +297,28 @@ class Leading:
                 if not is_refused and (is_unknown or not isinstance(error, MetadataUnavailable)):
                     is_unknown = True
                     logger.warning(
-                        "cannot hand over %s, which accepts no records meanwhile; retrying: %s",
-                        move.partition,
+                        "the outcome of a change of the in-sync replicas of %s is unknown; retrying: %s",
+                        led.partition,
                         error,
                     )
                     await asyncio.sleep(PROPOSE_AGAIN_S)
                     continue
-                logger.info("%s was not handed over; retrying later: %s", move.partition, error)
+                logger.info(
+                    "the in-sync replicas of %s were not changed; retrying later: %s", led.partition, error
+                )
             break
         del self._proposals[change.partition]
-        move.settled()
-        current = self._moves.get(change.partition)
-        if current is not None:  # the partition may have got its role back while the outcome was unknown
+        self._settled(led, change)
+
+    def _settled(self, led: LedPartition, change: IsrChange) -> None:
+        """The partition may have got its role back, in another leader epoch, while the outcome was unknown."""
+        current = self._led.get(change.partition)
+        for one in (led, current):
+            if one is not None and one.tracker.proposed is change:
+                one.tracker.propose(None)
+        led.settled()
+        if current is not None and current is not led:
+            current.settled()
             self.release(current.partition)
 
     def _decide(self, catalog: Catalog, change: IsrChange) -> Sequence[Event]:
@@ -248,15 +326,14 @@ class Leading:
         return decide_change_isr(catalog.cluster, identity.broker_id, identity.epoch, change)
 
     def progress(self) -> Iterator[MoveProgress]:
-        """The moves away from this broker."""
-        for _, move in sorted(self._moves.items()):
-            partition = move.partition
-            yield MoveProgress(
-                partition.topic, partition.index, move.tracker.placed.adding, move.bytes_left()
-            )
+        """The partitions that other brokers are being added to."""
+        for _, led in sorted(self._led.items()):
+            partition, adding = led.partition, led.tracker.placed.adding
+            if adding:
+                yield MoveProgress(partition.topic, partition.index, adding, led.bytes_left())
 
     async def stop(self) -> None:
         await self._tasks.stop()
-        for move in self._moves.values():
-            move.end()
-        self._moves.clear()
+        for led in self._led.values():
+            led.end()
+        self._led.clear()

@@ -62,7 +62,7 @@ class Partition(Replica):
 
     def _adopt(self, config: TopicConfig) -> None:
         super()._adopt(config)
-        self.admission = Admission(repr(self), config, self._runtime.clock)
+        self.admission = Admission(repr(self), config, self._runtime.clock, lambda: self.isr_size)
 
     def follow(self, epoch: int) -> None:
         super().follow(epoch)

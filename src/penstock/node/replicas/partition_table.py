@@ -205,7 +205,7 @@ class PartitionTable:
                 partition.lead(self._single_epoch(partition.log))
         elif self.is_active and placed.leader == self._node_id:
             if not was_leader or placed.leader_epoch > earlier_epoch:
-                partition.lead(placed.leader_epoch)
+                partition.lead(placed.leader_epoch, is_placed=True)
         elif was_leader or placed.leader_epoch > earlier_epoch:
             partition.follow(max(placed.leader_epoch, earlier_epoch))
         if (partition.is_leader, partition.leader_epoch) != (was_leader, earlier_epoch):

@@ -1,16 +1,18 @@
 """One replica of a partition on this node: its log, role, waits and listeners. Others decide its role and epoch.
 
 Two offsets follow the end of the log. Records before `flushed_offset` are as durable on this node as the topic
-requires; records before the high watermark are committed, so readers see them. A leader without other replicas commits
-what it has flushed; a follower gets the high watermark from its leader. The loop never blocks on the disk: callbacks
-wait for offsets.
+requires; records before the high watermark are committed, so readers see them. A leader commits what all in-sync
+replicas have flushed, as its tracker says; without other replicas, what it has flushed itself. A follower gets the high
+watermark from its leader. The loop never blocks on the disk: callbacks wait for offsets.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penstock.core.errors import BrokerError, DiskFailed, DiskFull, NotLeader, Offline, OutOfDescriptors
 from penstock.core.log.log import Log, LogLimits
@@ -23,6 +25,10 @@ from penstock.node.replicas.flusher import Flusher
 from penstock.node.replicas.listeners import Listeners
 from penstock.node.replicas.offset_waits import OffsetWaits, Settled
 from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import resolver
+
+if TYPE_CHECKING:  # a single broker needs none of it
+    from penstock.core.replication.tracker import ReplicaTracker
 
 logger = logging.getLogger("penstock.partition")
 
@@ -40,10 +46,15 @@ class Replica:
         self.index = index
         self.log = log
         self._runtime = runtime
+        self._loop = asyncio.get_running_loop()
         self.leader_epoch = NO_EPOCH
         self.is_leader = False
         self.is_writable = False
         """Whether it leads and accepts records; a leader that hands over accepts none."""
+        self.tracker: ReplicaTracker | None = None
+        """What a leader knows about the other replicas; None if there are none."""
+        self._holds_commits = False
+        """A new leader commits nothing before `track`: there may be other replicas."""
         self.failure: BrokerError | None = None
         self.flushed_offset = log.synced_offset
         """Everything before it is as durable on this node as the topic requires."""
@@ -81,17 +92,27 @@ class Replica:
 
     # -- role
 
-    def lead(self, epoch: int) -> None:
-        """Accept records from producers in this epoch, which the caller has made durable before."""
+    def lead(self, epoch: int, *, is_placed: bool = False) -> None:
+        """Accept records from producers in this epoch, which the caller has made durable before. In a cluster
+        (`is_placed`) nothing is committed until `track` tells about the other replicas."""
         assert epoch >= self.leader_epoch, (self, epoch, self.leader_epoch)
         self.leader_epoch, self.is_leader, self.is_writable = epoch, True, True
+        self.tracker, self._holds_commits = None, is_placed
         self.log.begin_epoch(epoch)
-        self.advance_high_watermark(self.flushed_offset)
+        if not is_placed:
+            self.commit()
+
+    def track(self, tracker: ReplicaTracker | None) -> None:
+        """Commit as this tracker says from now on; None: there is no other replica."""
+        assert self.is_leader, f"{self} does not lead"
+        self.tracker, self._holds_commits = tracker, False
+        self.commit()
 
     def follow(self, epoch: int) -> None:
         """Accept batches from the leader of this epoch. Pending waits fail with NotLeader."""
         assert epoch >= self.leader_epoch, (self, epoch, self.leader_epoch)
         self.leader_epoch, self.is_leader, self.is_writable = epoch, False, False
+        self.tracker = None
         moved = NotLeader(f"{self}: another broker leads this partition since epoch {epoch}")
         self._flush_waits.fail(moved)
         self._commit_waits.fail(moved)
@@ -132,6 +153,11 @@ class Replica:
     @property
     def end_offset(self) -> int:
         return self.log.end_offset
+
+    @property
+    def isr_size(self) -> int:
+        """In-sync replicas of a led partition, as `min.insync.replicas` counts them."""
+        return 1 if self.tracker is None else self.tracker.isr_size
 
     @property
     def recovery_point(self) -> int:
@@ -177,7 +203,7 @@ class Replica:
                 self._flushed(self.log.end_offset)
             else:
                 self.flushed_offset = self.log.end_offset
-                self.advance_high_watermark(self.flushed_offset)
+                self.commit()
             if config.durability is Durability.INTERVAL:
                 self._flusher.schedule(header.count, config.flush_ms, config.flush_messages)
         return offset
@@ -216,6 +242,19 @@ class Replica:
             await self._flusher.sync_once()
         self.check_online()
 
+    async def persisted(self, offset: int) -> None:
+        """Wait until everything before `offset` is synced here, whatever the topic's durability, and committed; raises
+        if that fails."""
+        epoch = self.leader_epoch
+        await self.sync_to(offset)
+        if not self.is_leader or self.leader_epoch != epoch:
+            raise NotLeader(f"{self}: the leader epoch ended while records up to offset {offset} were synced")
+        committed: asyncio.Future[BrokerError | None] = self._loop.create_future()
+        self.when_committed(offset, resolver(committed))
+        error = await committed
+        if error is not None:
+            raise error
+
     async def sync_recovered(self) -> None:
         """Sync what recovery found before it becomes readable."""
         await self._flusher.sync_dirty()
@@ -240,7 +279,7 @@ class Replica:
         """
         self.flushed_offset = offset
         if self.is_leader:
-            self.advance_high_watermark(offset)
+            self.commit()
         if self._flush_waits.pending:
             self._flush_waits.settle(offset)
 
@@ -262,6 +301,18 @@ class Replica:
             settled(None)
         else:
             self._commit_waits.add(offset, settled, timeout_ms)
+
+    def commit(self) -> None:
+        """Commit everything that a leader and all in-sync replicas have flushed."""
+        tracker = self.tracker
+        if tracker is not None:
+            offset = tracker.committable(
+                self.flushed_offset, self.config.insync_replicas_min, self._loop.time()
+            )
+            if offset > self.log.high_watermark:
+                self.advance_high_watermark(offset)
+        elif not self._holds_commits:
+            self.advance_high_watermark(self.flushed_offset)
 
     def advance_high_watermark(self, offset: int) -> None:
         """Commit everything before `offset`, a batch boundary: it becomes readable, and waiting callbacks are

@@ -47,6 +47,7 @@ class Replication:
         change: Change,
         save_points: Callable[[], Awaitable[None]],
         copies_max: int,
+        lag_s_max: float,
     ) -> None:
         self._catalog = catalog
         self._table = table
@@ -67,11 +68,13 @@ class Replication:
             identity,
             change,
             lambda: replication_rate(catalog.defaults, LEADER_RATE),
-            runtime.meters.handovers.observe,
+            runtime.meters,
+            lag_s_max,
         )
 
     def start(self) -> None:
         self._tasks.spawn(self._tidy_strays())
+        self.leading.start()
 
     def follow(self, event: Event) -> None:
         """An event was applied to the catalog, and the table has followed."""

@@ -35,10 +35,10 @@ def retain_partition(runtime: Runtime, partition: Partition, producer_expiry_ms:
 async def compact_partition(runtime: Runtime, partition: Partition) -> bool:
     """Compact the log if the topic is compacted and dirty enough; True if it was. One round at a time.
 
-    Not while this replica copies the log: it records the gaps of the leader's log in the same file as compaction.
+    Every replica compacts its own log: only committed records are compacted, which no follower truncates.
     """
     log, config, now_ms = partition.log, partition.config, runtime.clock.now_ms()
-    if not config.cleanup_compact or not partition.is_leader:
+    if not config.cleanup_compact:
         return False
     if roll_is_due(log, config, now_ms):
         log.roll(now_ms)

@@ -155,6 +155,9 @@ class Meters:
         """Bytes of partitions that were copied from other brokers."""
         self.handovers = Histogram(REQUEST_BOUNDS_S)
         """How long partitions accepted no records because they were handed over to other brokers."""
+        self.isr_expands = 0
+        """How often a replica joined the ISR of a partition that this broker leads."""
+        self.isr_shrinks = 0
         self.etcd: dict[str, EtcdMeter] = {}
         """By endpoint."""
 

@@ -8,7 +8,6 @@ from penstock.core.limits import OFFSET_METADATA_BYTES_MAX
 from penstock.core.machines.consumer_group.assignors import ASSIGNORS
 from penstock.core.resource_config import GROUP_BOUNDS, HEARTBEAT_MS, SESSION_MS
 from penstock.core.setting import Kind
-from penstock.node.replicas.admission import REPLICAS
 from penstock.node.settings import Settings
 
 _MINUTE_MS = 60_000
@@ -28,6 +27,8 @@ def broker_facts(settings: Settings) -> list[Fact]:
     session_ms, heartbeat_ms = settings.consumer_group_session_ms, settings.consumer_group_heartbeat_ms
     (session_low, session_high), (beat_low, beat_high) = GROUP_BOUNDS[SESSION_MS], GROUP_BOUNDS[HEARTBEAT_MS]
     retention = str(settings.offsets_retention_ms // _MINUTE_MS)
+    factor = settings.default_replication_factor
+    isr_size_min = str(factor - 1 if factor > 2 else 1)
     derived = (
         ("group.consumer.min.session.timeout.ms", min(session_low, session_ms), "Bound for groups."),
         ("group.consumer.max.session.timeout.ms", max(session_high, session_ms), "Bound for groups."),
@@ -38,12 +39,21 @@ def broker_facts(settings: Settings) -> list[Fact]:
     return [
         *FACTS,
         *(Fact(name, Kind.INT, str(value), doc) for name, value, doc in derived),
+        Fact("broker.rack", Kind.STRING, settings.rack or None, "Set as rack; by default the machine."),
         Fact("offsets.retention.minutes", Kind.INT, retention, "Set as offsets_retention_ms."),
+        Fact("offsets.topic.replication.factor", Kind.SHORT, str(factor), _CLUSTER),
+        Fact(
+            "transaction.state.log.min.isr",
+            Kind.INT,
+            isr_size_min,
+            "One less than 3 or more replicas, else 1.",
+        ),
+        Fact("transaction.state.log.replication.factor", Kind.SHORT, str(factor), _CLUSTER),
     ]
 
 
-_ONE = str(REPLICAS)
-_ALONE = "One node holds one replica of everything."
+_CLUSTER = "As default.replication.factor."
+_ALIKE = "Brokers and clients use the same listener."
 _OPEN = "Clients are not authenticated and nothing is encrypted."
 
 FACTS = (
@@ -53,10 +63,12 @@ FACTS = (
         "",
         "There is no authorizer: ACL calls answer SECURITY_DISABLED.",
     ),
-    Fact("auto.leader.rebalance.enable", Kind.BOOLEAN, "true", "Each partition is led by its only replica."),
-    Fact("broker.rack", Kind.STRING, None, _ALONE),
-    Fact("controlled.shutdown.enable", Kind.BOOLEAN, "true", "A stopping broker flushes everything first."),
-    Fact("default.replication.factor", Kind.INT, _ONE, _ALONE),
+    Fact(
+        "controlled.shutdown.enable",
+        Kind.BOOLEAN,
+        "true",
+        "A stopping broker gives its leadership away first.",
+    ),
     Fact("delete.topic.enable", Kind.BOOLEAN, "true", "Topics can be deleted."),
     Fact("group.consumer.assignors", Kind.LIST, ",".join(ASSIGNORS), "Assignors of the consumer protocol."),
     Fact(
@@ -66,7 +78,7 @@ FACTS = (
         "Groups change their protocol online.",
     ),
     Fact("group.coordinator.rebalance.protocols", Kind.LIST, "classic,consumer", "Supported protocols."),
-    Fact("inter.broker.listener.name", Kind.STRING, None, _ALONE),
+    Fact("inter.broker.listener.name", Kind.STRING, None, _ALIKE),
     Fact("listener.security.protocol.map", Kind.STRING, "PLAINTEXT:PLAINTEXT", _OPEN),
     Fact("log.cleaner.enable", Kind.BOOLEAN, "true", "Compacted topics are compacted."),
     Fact("log.retention.minutes", Kind.INT, None, "Unset: log.retention.ms or log.retention.hours counts."),
@@ -77,13 +89,10 @@ FACTS = (
         str(OFFSET_METADATA_BYTES_MAX),
         "Metadata of one committed offset.",
     ),
-    Fact("offsets.topic.replication.factor", Kind.SHORT, _ONE, _ALONE),
     Fact("process.roles", Kind.LIST, "broker,controller", "One process is both."),
     Fact("remote.log.storage.system.enable", Kind.BOOLEAN, "false", "There is no tiered storage."),
     Fact("sasl.enabled.mechanisms", Kind.LIST, "", _OPEN),
-    Fact("security.inter.broker.protocol", Kind.STRING, "PLAINTEXT", _ALONE),
-    Fact("transaction.state.log.min.isr", Kind.INT, _ONE, _ALONE),
-    Fact("transaction.state.log.replication.factor", Kind.SHORT, _ONE, _ALONE),
+    Fact("security.inter.broker.protocol", Kind.STRING, "PLAINTEXT", _OPEN),
     Fact("transaction.two.phase.commit.enable", Kind.BOOLEAN, "false", "Two-phase commit is not supported."),
 )
 """Facts that do not depend on the node's settings."""

@@ -28,7 +28,6 @@ from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.model import PartitionId
 from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.replicas.admission import REPLICAS
 from penstock.node.waist.authorization import Authorization
 from penstock.node.waist.changes import Changes, Step
 from penstock.node.waist.routes import Routes
@@ -206,13 +205,7 @@ def _reassign(wanted: Reassignment, catalog: Catalog) -> Sequence[Event]:
     partition = _find_partition(catalog, wanted.topic, wanted.partition)
     if wanted.replica_ids is None:
         return decide_cancel(catalog.cluster, partition)
-    events = decide_reassign(catalog.cluster, partition, wanted.replica_ids)
-    if len(wanted.replica_ids) > REPLICAS:
-        # Last, so that a mistake that Kafka knows gets Kafka's message.
-        raise InvalidAssignment(
-            f"the assignment names brokers {list(wanted.replica_ids)}, but this version keeps {REPLICAS} replica"
-        )
-    return events
+    return decide_reassign(catalog.cluster, partition, wanted.replica_ids)
 
 
 def _election(kind: ElectionKind, place: tuple[str, int]) -> Step:

@@ -28,10 +28,9 @@ from penstock.core.machines.catalog.config_changes import ConfigOp as ConfigOp
 from penstock.core.machines.catalog.events import Event, TopicSaved
 from penstock.core.machines.catalog.events import Topic as Topic
 from penstock.core.machines.cluster.values import NO_LEADER
-from penstock.core.model import TopicPartition, TopicRef
+from penstock.core.model import PartitionId, TopicPartition, TopicRef
 from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.replicas.admission import REPLICAS
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.slices import Pace
 from penstock.node.topic_creation import NewTopic as NewTopic
@@ -224,7 +223,8 @@ class TopicVerbs:
             if key not in described:
                 described[key] = after.describe(name)
             entries = described[key]
-        return CreatedTopic(topic, REPLICAS, entries)
+        placed = after.cluster.find_partition(PartitionId(topic.id, 0))
+        return CreatedTopic(topic, 1 if placed is None else len(placed.target), entries)
 
     # -- delete
 

@@ -46,11 +46,13 @@ from penstock.core.machines.catalog.events import (
     TopicSaved,
     key_of,
 )
+from penstock.core.machines.catalog.replica_defaults import with_isr_size_min
 from penstock.core.machines.cluster.assignment import decide_assign
 from penstock.core.machines.cluster.brokers import RegistrationRequest, decide_register
-from penstock.core.machines.cluster.partition_state import decide_adopt, decide_clear_elr
+from penstock.core.machines.cluster.events import PartitionSaved
+from penstock.core.machines.cluster.partition_state import decide_adopt, decide_follow_config
 from penstock.core.machines.cluster.state import ClusterState
-from penstock.core.model import TOPIC_ID_BYTES, check_topic_name
+from penstock.core.model import TOPIC_ID_BYTES, Durability, check_topic_name
 from penstock.core.ports import Rng
 from penstock.core.resource_config import (
     ResourceKind,
@@ -112,7 +114,7 @@ class Catalog:
         self._features: dict[str, int] = {}
         self._partition_count = 0
         self._producer_ids_upto = 0
-        self.cluster = ClusterState(self._isr_size_min)
+        self.cluster = ClusterState(self._isr_size_min, self._may_elect_unclean, self._is_fsync)
         """Registered brokers and placed partitions. Empty on a single node."""
 
     # --- reading ---
@@ -193,6 +195,12 @@ class Catalog:
         found = self._configs.get(topic_id)
         return 1 if found is None else found.insync_replicas_min
 
+    def _is_fsync(self, topic_id: bytes) -> bool:
+        return topic_id in self._configs and self._configs[topic_id].durability is Durability.FSYNC
+
+    def _may_elect_unclean(self, topic_id: bytes) -> bool:
+        return topic_id in self._configs and self._configs[topic_id].unclean_election
+
     def describe(self, name: str) -> list[ConfigEntry]:
         """Every setting of a topic with its value and source."""
         return describe(self.topic(name).overrides, self._broker_overrides, self.topic_defaults)
@@ -211,7 +219,7 @@ class Catalog:
         draft._by_name, draft._by_id = dict(self._by_name), dict(self._by_id)
         draft._by_folded, draft._configs = dict(self._by_folded), dict(self._configs)
         draft._resources = dict(self._resources)
-        draft.cluster = self.cluster.draft(draft._isr_size_min)
+        draft.cluster = self.cluster.draft(draft._isr_size_min, draft._may_elect_unclean, draft._is_fsync)
         return draft
 
     # --- deciding ---
@@ -228,7 +236,8 @@ class Catalog:
         replication_factor: int = 1,
         assignments: Sequence[Sequence[int]] | None = None,
     ) -> list[Event]:
-        """Create a topic and place its partitions, on the brokers of `assignments` if given.
+        """Create a topic and place its partitions, on the brokers of `assignments` if given. With three replicas or
+        more it also gets a `min.insync.replicas`, unless it or the cluster has one.
 
         Only the broker sets `internal`, which allows internal names. On a single node nothing is placed.
         """
@@ -247,6 +256,7 @@ class Catalog:
         check_together(own, self._defaults)
         factor = replication_factor if assignments is None else 0
         placed = decide_assign(self.cluster, topic_id, range(partition_count), factor, assignments)
+        own = with_isr_size_min(own, self._defaults, len(placed[0].partition.replicas) if placed else 1)
         return [TopicSaved(Topic(topic_id, name, partition_count, own, internal, now_ms)), *placed]
 
     def decide_delete_topic(self, name: str, *, internal: bool = False) -> list[Event]:
@@ -386,11 +396,12 @@ class Catalog:
         check_together(overrides, self._defaults)
         if overrides == topic.overrides:
             return []
-        isr_size_min = resolve(overrides, self._defaults).insync_replicas_min
-        return [
-            TopicSaved(replace(topic, overrides=overrides)),
-            *decide_clear_elr(self.cluster, topic.id, isr_size_min),
-        ]
+        config = resolve(overrides, self._defaults)
+        return [TopicSaved(replace(topic, overrides=overrides)), *self._follow_config(topic, config)]
+
+    def _follow_config(self, topic: Topic, config: TopicConfig) -> list[PartitionSaved]:
+        isr_size_min, may_elect_unclean = config.insync_replicas_min, config.unclean_election
+        return decide_follow_config(self.cluster, topic.id, isr_size_min, may_elect_unclean=may_elect_unclean)
 
     def _save_resource(self, kind: ResourceKind, name: str, overrides: dict[str, str]) -> list[Event]:
         present = self._resources.get((kind, name))
@@ -416,8 +427,7 @@ class Catalog:
             except InvalidConfig as error:
                 raise InvalidConfig(f"topic {topic.name!r} would become invalid: {error}") from None
             if self.cluster.has_brokers:
-                isr_size_min = resolve(topic.overrides, defaults).insync_replicas_min
-                events += decide_clear_elr(self.cluster, topic.id, isr_size_min)
+                events += self._follow_config(topic, resolve(topic.overrides, defaults))
         return events
 
     def _check_partition_count(self, wanted: int, present: int) -> None:

@@ -11,6 +11,47 @@ from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import PartitionId
 from penstock.core.placement.ring import Ring, RingBroker, partition_point
 
+AUTOMATIC_FACTOR = 0
+"""The configured replication factor that leaves the choice to the cluster."""
+FACTOR_MAX = 3
+"""The highest replication factor that the cluster chooses by itself."""
+
+
+def default_factor(cluster: ClusterState, configured: int) -> int:
+    """The replication factor of topics that are created without one: as configured, else one replica per rack, at most
+    three. More replicas on one machine would protect from the end of a process only."""
+    if configured != AUTOMATIC_FACTOR:
+        return configured
+    racks = {ring_broker(one).rack for one in cluster.brokers if not one.is_draining}
+    return min(FACTOR_MAX, max(1, len(racks)))
+
+
+def shares_rack(cluster: ClusterState, replicas: Sequence[int]) -> bool:
+    """Whether several of these replicas are on one machine, or in another common failure domain."""
+    racks = [ring_broker(one).rack for one in map(cluster.find_broker, replicas) if one is not None]
+    return len(set(racks)) < len(racks)
+
+
+def more_replicas(
+    cluster: ClusterState, partitions: Sequence[PartitionReplicas], factor: int
+) -> list[tuple[PartitionReplicas, tuple[int, ...]]]:
+    """Of these partitions of one topic, those that can get more replicas on available brokers, up to this factor, and
+    their replicas then."""
+    available = cluster.ring_brokers()
+    sizes = {
+        one.partition: min(factor, len({*one.target, *(broker.broker_id for broker in available)}))
+        for one in partitions
+    }
+    partitions = [one for one in partitions if len(one.target) < sizes[one.partition]]
+    if not partitions:
+        return []
+    ring, counts = Ring(available), cluster.load(partitions[0].topic_id).replicas
+    found = []
+    for one in partitions:
+        present = [ring_broker(cluster.broker(broker_id)) for broker_id in one.target]
+        found.append((one, _filled(ring, present, one.id, sizes[one.partition], counts)))
+    return found
+
 
 def decide_assign(
     cluster: ClusterState,

@@ -38,6 +38,8 @@ class RegistrationRequest(NamedTuple):
     session: int = 0
     previous_epoch: int = NO_BROKER_EPOCH
     """The broker epoch of its last run, if no record of that run can be missing; else NO_BROKER_EPOCH."""
+    flushed_epoch: int = NO_BROKER_EPOCH
+    """The same, if no record of that run can be missing that was flushed to disk."""
     takes_share: bool = False
     """Whether it gets its share of the partitions if the cluster does not know it yet."""
 
@@ -84,7 +86,11 @@ def decide_register(cluster: ClusterState, request: RegistrationRequest) -> list
     )
     events: list[ClusterEvent] = [ClusterSaved(request.cluster_id, epoch), BrokerSaved(broker)]
     if present is not None and request.previous_epoch != present.epoch:
-        events += changed_all(cluster.held_by(broker_id), Prospect(cluster), incomplete=[broker_id])
+        is_flushed = request.flushed_epoch == present.epoch
+        lost = [
+            one for one in cluster.held_by(broker_id) if not (is_flushed and cluster.is_fsync(one.topic_id))
+        ]
+        events += changed_all(lost, Prospect(cluster), incomplete=[broker_id])
     return events
 
 

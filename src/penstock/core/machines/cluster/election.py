@@ -2,7 +2,7 @@
 
 Order: the present leader; a member of the ISR; if the ISR is empty, a member of the ELR; if that is empty too, the last
 leader, whose records may be incomplete. Any other replica only in an unclean election, which an administrator asks
-for. A fenced broker is never chosen.
+for or the topic allows. A fenced broker is never chosen.
 """
 
 from __future__ import annotations

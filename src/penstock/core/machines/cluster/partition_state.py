@@ -1,4 +1,4 @@
-"""Changes of the ISR that a leader asks for, and elections that an administrator asks for.
+"""Changes of the ISR that a leader asks for, elections, and replicas that have failed.
 
 The premises are checked in one order, against the given state.
 The host appends the events at the index of that state, so that a request that was overtaken is refused here.
@@ -6,7 +6,8 @@ The host appends the events at the index of that state, so that a request that w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from penstock.core.errors import (
@@ -101,26 +102,88 @@ def decide_adopt(topic_id: bytes, indexes: range, broker_id: int, leader_epoch: 
     ]
 
 
-def decide_clear_elr(cluster: ClusterState, topic_id: bytes, isr_size_min: int) -> list[PartitionSaved]:
-    """Forget the ELR of partitions with a leader when `min.insync.replicas` changes: with the new value the leader
-    may commit records that those replicas do not have. Without a leader nothing is committed."""
-    if isr_size_min == cluster.isr_size_min(topic_id):
+def decide_replica_failed(
+    cluster: ClusterState, broker_id: int, broker_epoch: int, partition: PartitionId, leader_epoch: int
+) -> list[ClusterEvent]:
+    """The replica on this broker cannot be trusted any more: its disk failed, or records are damaged.
+
+    It leaves the ISR, the ELR and the leadership, if another replica is complete; that one leads as soon as it can.
+    The only complete replica changes nothing: its broker is still the one to ask for the records. In sync again, it
+    returns as any follower does.
+    """
+    cluster.broker(broker_id, broker_epoch)
+    present = cluster.partition(partition)
+    if broker_id not in present.replicas:
         return []
+    _check_leader_epoch(present, leader_epoch)
+    if not set(present.isr + present.elr) - {broker_id}:
+        return []
+    return [*changed(present, present, Prospect(cluster), incomplete=[broker_id])]
+
+
+def preferred_elections(cluster: ClusterState) -> Iterator[PartitionId]:
+    """The partitions that their preferred replica could lead, but does not. Partitions that move are left alone, and
+    so are brokers that are being emptied."""
+    for one in cluster.partitions():
+        preferred = one.replicas[0]
+        if (
+            preferred != one.leader
+            and preferred in one.isr
+            and not one.is_moving
+            and cluster.can_lead(preferred)
+            and not cluster.broker(preferred).is_draining
+        ):
+            yield one.id
+
+
+def decide_preferred(cluster: ClusterState, count_max: int) -> list[ClusterEvent]:
+    """Give the leadership of so many partitions back to their preferred replicas."""
     return [
-        PartitionSaved(one._replace(elr=(), partition_epoch=one.partition_epoch + 1))
-        for one in cluster.partitions_of(topic_id)
-        if one.elr and one.leader != NO_LEADER
+        event
+        for partition in islice(preferred_elections(cluster), count_max)
+        for event in decide_elect(cluster, partition, ElectionKind.PREFERRED)
     ]
+
+
+def decide_follow_config(
+    cluster: ClusterState, topic_id: bytes, isr_size_min: int, *, may_elect_unclean: bool
+) -> list[PartitionSaved]:
+    """What new settings of a topic mean for its partitions.
+
+    A new `min.insync.replicas` clears the ELR of partitions with a leader: with the new value the leader may commit
+    records that those replicas do not have. Without a leader nothing is committed. A topic that now allows unclean
+    elections gets leaders where it has none.
+    """
+    partitions = cluster.partitions_of(topic_id)
+    events: list[PartitionSaved] = []
+    if isr_size_min != cluster.isr_size_min(topic_id):
+        events += [
+            PartitionSaved(one._replace(elr=(), partition_epoch=one.partition_epoch + 1))
+            for one in partitions
+            if one.elr and one.leader != NO_LEADER
+        ]
+    if may_elect_unclean and not cluster.may_elect_unclean(topic_id):
+        for one in partitions:
+            if one.leader == NO_LEADER:
+                events += changed(one, one, Prospect(cluster), kind=ElectionKind.UNCLEAN)
+    return events
+
+
+def _check_leader_epoch(present: PartitionReplicas, leader_epoch: int) -> None:
+    place = present.place
+    if leader_epoch > present.leader_epoch:
+        raise NotController(f"{place}: the broker knows a later state than this one; retry")
+    if leader_epoch < present.leader_epoch:
+        raise Fenced(
+            f"{place}: leader epoch {leader_epoch} is over, the current one is {present.leader_epoch}"
+        )
 
 
 def _check_epochs(present: PartitionReplicas, sender: int, wanted: IsrChange) -> None:
     place = present.place
-    if wanted.leader_epoch > present.leader_epoch or wanted.partition_epoch > present.partition_epoch:
+    if wanted.partition_epoch > present.partition_epoch:
         raise NotController(f"{place}: the leader knows a later state than this one; retry")
-    if wanted.leader_epoch < present.leader_epoch:
-        raise Fenced(
-            f"{place}: leader epoch {wanted.leader_epoch} is over, the current one is {present.leader_epoch}"
-        )
+    _check_leader_epoch(present, wanted.leader_epoch)
     if sender != present.leader:
         raise InvalidRequest(f"{place}: broker {sender} is not the leader, which is broker {present.leader}")
     if wanted.partition_epoch < present.partition_epoch:

@@ -49,6 +49,8 @@ def changed(
 ) -> list[PartitionSaved]:
     """The event that brings a partition from its state to what is wanted, as far as the rules allow; none if nothing
     changes. `incomplete` replicas may have lost records: they leave ISR and ELR."""
+    if kind is None and prospect.cluster.may_elect_unclean(before.topic_id):
+        kind = ElectionKind.UNCLEAN
     after = _settled(before, wanted, prospect, kind, incomplete)
     if _completed(after) is not after:  # the election brought the last added replica into the ISR
         after = _settled(after, after, prospect, kind, incomplete)
@@ -81,8 +83,8 @@ def _settled(
     isr_size_min = prospect.cluster.isr_size_min(before.topic_id)
     after = _completed(wanted._replace(isr=isr))
     after = _with_elr(before, after, isr_size_min, incomplete)
-    after = _with_leader(before, after, prospect, kind)
-    return after._replace(elr=()) if _is_isr_sufficient(after, isr_size_min) else after
+    after = _with_leader(before, after, prospect, kind, incomplete)
+    return after._replace(elr=()) if after.is_isr_sufficient(isr_size_min) else after
 
 
 def changed_all(
@@ -108,17 +110,11 @@ def _completed(partition: PartitionReplicas) -> PartitionReplicas:
     return partition._replace(replicas=target, isr=isr, adding=(), removing=())
 
 
-def _is_isr_sufficient(partition: PartitionReplicas, isr_size_min: int) -> bool:
-    """Whether records are committed with this ISR. Replicas that are being added do not count."""
-    counted = sum(one not in partition.adding for one in partition.isr)
-    return counted >= min(isr_size_min, len(partition.replicas) - len(partition.adding))
-
-
 def _with_elr(
     before: PartitionReplicas, after: PartitionReplicas, isr_size_min: int, incomplete: Collection[int]
 ) -> PartitionReplicas:
     """While the ISR is below its minimum nothing is committed, so whoever leaves it still has all that was."""
-    if _is_isr_sufficient(after, isr_size_min):
+    if after.is_isr_sufficient(isr_size_min):
         return after._replace(elr=())
     elr = tuple(
         one
@@ -129,11 +125,18 @@ def _with_elr(
 
 
 def _with_leader(
-    before: PartitionReplicas, after: PartitionReplicas, prospect: Prospect, kind: ElectionKind | None
+    before: PartitionReplicas,
+    after: PartitionReplicas,
+    prospect: Prospect,
+    kind: ElectionKind | None,
+    incomplete: Collection[int],
 ) -> PartitionReplicas:
     elected = elect(after, prospect, kind)
     if elected.leader == NO_LEADER:
         last = before.leader if before.leader != NO_LEADER else before.last_leader
+        if last in incomplete and after.elr:
+            # If the ELR loses its members as well, one of them is still a better choice than who lost records first.
+            last = after.elr[0]
         return after._replace(leader=NO_LEADER, last_leader=last if last in after.replicas else NO_LEADER)
     if elected.is_unclean:
         return after._replace(

@@ -53,7 +53,7 @@ class PartitionReplicas(NamedTuple):
     elr: tuple[int, ...] = ()
     """Replicas that left the ISR while it was below its minimum: they hold every committed record too."""
     last_leader: int = NO_LEADER
-    """Who led last, while nobody does."""
+    """Who led last, while nobody does; if that broker has lost records since, a replica that had none missing."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     is_recovering: bool = False
@@ -81,3 +81,8 @@ class PartitionReplicas(NamedTuple):
     @property
     def is_moving(self) -> bool:
         return bool(self.adding or self.removing)
+
+    def is_isr_sufficient(self, isr_size_min: int) -> bool:
+        """Whether records are committed with this ISR. Replicas that are being added do not count."""
+        counted = sum(one not in self.adding for one in self.isr)
+        return counted >= min(isr_size_min, len(self.replicas) - len(self.adding))

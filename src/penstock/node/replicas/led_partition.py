@@ -1,10 +1,12 @@
-"""One partition that this broker leads and that moves to other brokers: follows the copy and hands over.
+"""One partition that this broker leads and others replicate: commits as they fetch, changes its ISR, and hands over.
+
+A replica that is in sync joins the ISR at once, unless that moves the leader to another broker. Then:
 
     COPYING ── the rest fits into one fetch ──▶ PAUSED ── copies are equal ──▶ PROPOSED ── committed ──▶ moved
        ▲                                          │                               │
        └────────── too slow, or refused ──────────┴───────────────────────────────┘
 While it is paused the partition accepts no records (NotLeader, nothing is written), so at the moment of the change
-every record is acknowledged, committed and on both brokers: none is lost with any `acks`, and none is written twice.
+every record is acknowledged, committed and on the next leader: none is lost with any `acks`, and none is written twice.
 """
 
 from __future__ import annotations
@@ -17,19 +19,19 @@ from penstock.core.replication.tracker import FollowerFetch, ReplicaTracker
 from penstock.node.replicas.partition import Partition
 
 PAUSE_S_MAX = 1.0
-"""How long a partition accepts no records while the copy catches up with its end."""
+"""How long a partition accepts no records while the copies catch up with its end."""
 RETRY_S_MIN, RETRY_S_MAX = 1.0, 30.0
 """Delay before the next attempt; it doubles with each one."""
 
 
-class MoveHost(Protocol):
-    """What a move needs from its host."""
+class LeaderHost(Protocol):
+    """What a led partition needs from its host."""
 
-    def wanted_change(self, move: LedMove) -> IsrChange | None:
-        """The change that completes the move; None if it may not be made yet."""
+    def wanted_change(self, led: LedPartition) -> IsrChange | None:
+        """The change of the ISR that should be made; None if there is none, or it may not be made yet."""
 
-    def propose(self, move: LedMove, change: IsrChange) -> None:
-        """Make the change. Calls `settled` if it is refused."""
+    def propose(self, led: LedPartition, change: IsrChange) -> None:
+        """Make the change. Calls `settled` once its outcome is known."""
 
     def release(self, partition: Partition) -> None:
         """Let the partition accept records again, unless another broker may lead it already."""
@@ -38,10 +40,10 @@ class MoveHost(Protocol):
         """A pause has ended, with or without success."""
 
 
-class LedMove:
-    """The state of one move. `host` makes the change that completes it."""
+class LedPartition:
+    """The leader's side of one partition in one leader epoch. `host` makes the changes of the ISR."""
 
-    def __init__(self, partition: Partition, tracker: ReplicaTracker, host: MoveHost) -> None:
+    def __init__(self, partition: Partition, tracker: ReplicaTracker, host: LeaderHost) -> None:
         self.partition = partition
         self.tracker = tracker
         self._host = host
@@ -54,31 +56,49 @@ class LedMove:
         self._is_paused = False
         self._paused_s = 0.0
         self._is_proposed = False
+        """A handover is proposed, and its outcome unknown."""
         self._is_ended = False
 
     def fetched(self, broker_id: int, fetch: FollowerFetch, served_offset: int) -> None:
         """A replica has fetched, and gets the records up to `served_offset`."""
-        self.tracker.note_fetch(broker_id, fetch)
+        tracker, partition = self.tracker, self.partition
+        tracker.note_fetch(broker_id, fetch, partition.log.end_offset, self._loop.time())
         self._served[broker_id] = served_offset
+        partition.commit()
         if self._is_paused:
             self._try()
-        elif self._is_near() and self._loop.time() >= self._retry_s:
-            self._pause()
+        elif broker_id not in tracker.placed.isr or tracker.placed.is_recovering:
+            self.consider()
 
-    def _is_near(self) -> bool:
-        end_offset = self.partition.log.end_offset
-        adding = self.tracker.placed.adding
-        return bool(adding) and all(self._served.get(one, -1) >= end_offset for one in adding)
+    def consider(self) -> None:
+        """Change the ISR if a replica has caught up or fallen behind."""
+        if self._is_paused or self._is_ended:
+            return
+        if self._is_near() and self._loop.time() >= self._retry_s:
+            self._pause()
+            return
+        change = self._host.wanted_change(self)
+        if change is not None and not self.tracker.moves_leader(change):
+            self._host.propose(self, change)
 
     def bytes_left(self) -> int:
-        """How much of the log the slowest replica still has to copy."""
+        """How much of the log the slowest replica that is being added still has to copy."""
         offsets = []
         for one in self.tracker.placed.adding:
             fetch = self.tracker.find(one)
             offsets.append(0 if fetch is None else fetch.offset)
-        return bytes_after(self.partition, min(offsets, default=0))
+        return bytes_after(self.partition, min(offsets)) if offsets else 0
 
     # -- hand over
+
+    def _is_near(self) -> bool:
+        """Whether another broker will lead once the move is complete, and the rest of every copy is on its way."""
+        placed, end_offset = self.tracker.placed, self.partition.log.end_offset
+        return (
+            placed.leader in placed.removing
+            and bool(placed.adding)
+            and all(self._served.get(one, -1) >= end_offset for one in placed.adding)
+        )
 
     def _pause(self) -> None:
         self._is_paused = True
@@ -99,7 +119,7 @@ class LedMove:
         ):
             return
         change = self._host.wanted_change(self)
-        if change is not None:
+        if change is not None and self.tracker.moves_leader(change):
             self._is_proposed = True
             self._host.propose(self, change)
 
@@ -108,9 +128,12 @@ class LedMove:
             self._resume()
 
     def settled(self) -> None:
-        """The change was refused: go on leading."""
-        self._is_proposed = False
-        if not self._is_ended:
+        """The outcome of a change is known: go on leading, unless the partition is placed anew."""
+        was_proposed, self._is_proposed = self._is_proposed, False
+        if self._is_ended:
+            return
+        self.partition.commit()
+        if was_proposed:
             self._resume()
 
     def _resume(self) -> None:
@@ -128,7 +151,7 @@ class LedMove:
             self._timer.cancel()
 
     def end(self) -> None:
-        """The partition was placed anew, or is not led here any more."""
+        """The partition is not led here any more, or in a later epoch."""
         self._is_ended = True
         self._release()
 

@@ -1,4 +1,4 @@
-"""The end of a move on its leader: pause, propose, give up, resume. Time is virtual, the host is a fake."""
+"""A led partition and its replicas: commit, change the ISR, hand over. Time is virtual, the host is a fake."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from penstock.core.errors import NotLeader
 from penstock.core.machines.cluster.partition_state import IsrChange
 from penstock.core.machines.cluster.reassignment import decide_reassign
 from penstock.core.replication.tracker import FollowerFetch, ReplicaTracker
-from penstock.node.replicas.led_move import PAUSE_S_MAX, RETRY_S_MIN, LedMove, bytes_after
+from penstock.node.replicas.led_partition import PAUSE_S_MAX, RETRY_S_MIN, LedPartition, bytes_after
 from penstock.node.replicas.partition import Partition
 
+LAG_S = 0.05
 OS, FSYNC = ({"penstock_durability": word} for word in ("os", "fsync"))
 
 
@@ -27,13 +28,15 @@ class FakeHost:
         self.pauses: list[float] = []
         self.is_willing = True
 
-    def wanted_change(self, move: LedMove) -> IsrChange | None:
+    def wanted_change(self, led: LedPartition) -> IsrChange | None:
         if not self.is_willing:
             return None
-        high_watermark = move.partition.high_watermark
-        return move.tracker.expansion(self.play.epoch(1), high_watermark, self.play.cluster)
+        partition, now_s = led.partition, asyncio.get_running_loop().time()
+        return led.tracker.wanted_change(
+            self.play.epoch(1), partition.high_watermark, partition.end_offset, now_s, LAG_S
+        )
 
-    def propose(self, move: LedMove, change: IsrChange) -> None:
+    def propose(self, led: LedPartition, change: IsrChange) -> None:
         self.proposed.append(change)
 
     def release(self, partition: Partition) -> None:
@@ -43,18 +46,31 @@ class FakeHost:
         self.pauses.append(seconds)
 
 
-def moving(hand: Hand, **overrides: str) -> tuple[FakeHost, LedMove]:
-    play = ClusterPlay(2)
-    play.create("orders", [1])
-    play.run(decide_reassign(play.cluster, play.partition("orders").id, [2]))
+def moving(hand: Hand, **overrides: str) -> tuple[FakeHost, LedPartition]:
+    """A partition on its way from broker 1 to broker 2."""
+    return staged(hand, [1], [2], **overrides)
+
+
+def staged(
+    hand: Hand, replicas: list[int], target: list[int] | None = None, **overrides: str
+) -> tuple[FakeHost, LedPartition]:
+    play = ClusterPlay(3)
+    play.create("orders", replicas)
+    if target is not None:
+        play.run(decide_reassign(play.cluster, play.partition("orders").id, target))
     host = FakeHost(play)
     partition = hand.partition(**overrides)
-    return host, LedMove(partition, ReplicaTracker(play.partition("orders"), 0), host)
+    now_s = asyncio.get_running_loop().time()
+    tracker = ReplicaTracker(play.partition("orders"), 0, play.cluster, now_s)
+    partition.track(tracker)
+    return host, LedPartition(partition, tracker, host)
 
 
-def fetch(host: FakeHost, move: LedMove, offset: int, served_offset: int | None = None) -> None:
-    fetched = FollowerFetch(host.play.epoch(2), offset, move.partition.start_offset)
-    move.fetched(2, fetched, offset if served_offset is None else served_offset)
+def fetch(
+    host: FakeHost, led: LedPartition, offset: int, served_offset: int | None = None, broker_id: int = 2
+) -> None:
+    fetched = FollowerFetch(host.play.epoch(broker_id), offset, led.partition.start_offset)
+    led.fetched(broker_id, fetched, offset if served_offset is None else served_offset)
 
 
 def test_a_copy_that_is_equal_is_proposed_at_once() -> None:
@@ -157,5 +173,63 @@ def test_bytes_that_are_left() -> None:
         assert move.bytes_left() == total // 2
         fetch(host, move, 30)
         assert move.bytes_left() == 0
+
+    run(test)
+
+
+def test_records_are_committed_as_replicas_fetch() -> None:
+    async def test() -> None:
+        hand = Hand()
+        host, led = staged(hand, [1, 2, 3], **OS)
+        waiter = append(hand, led.partition)
+        assert led.partition.high_watermark == 0
+        fetch(host, led, 0, broker_id=2)
+        fetch(host, led, 1, broker_id=3)
+        assert led.partition.high_watermark == 0 and not waiter.is_acknowledged
+        fetch(host, led, 1, broker_id=2)
+        assert led.partition.high_watermark == 1 and waiter.is_acknowledged
+        assert not host.proposed, "all of them are in sync already"
+
+    run(test)
+
+
+def test_what_replicas_have_is_not_committed_before_it_is_flushed_here() -> None:
+    async def test() -> None:
+        hand = Hand()
+        host, led = staged(hand, [1, 2], **FSYNC)
+        waiter = append(hand, led.partition)
+        fetch(host, led, 1)
+        assert not waiter.is_acknowledged
+        await hand.workers.do_all()
+        assert waiter.is_acknowledged and led.partition.high_watermark == 1
+
+    run(test)
+
+
+def test_a_replica_that_is_added_joins_without_a_pause() -> None:
+    async def test() -> None:
+        hand = Hand()
+        host, led = staged(hand, [1], [1, 2], **OS)
+        append(hand, led.partition)
+        fetch(host, led, 0, served_offset=1)
+        assert not host.proposed
+        fetch(host, led, 1)
+        assert len(host.proposed) == 1 and led.partition.is_writable
+
+    run(test)
+
+
+def test_a_replica_that_is_silent_for_too_long_leaves() -> None:
+    async def test() -> None:
+        hand = Hand()
+        host, led = staged(hand, [1, 2, 3], **OS)
+        append(hand, led.partition)
+        for broker_id in (2, 3):
+            fetch(host, led, 1, broker_id=broker_id)
+        await asyncio.sleep(2 * LAG_S)
+        append(hand, led.partition)
+        fetch(host, led, 2, broker_id=2)
+        led.consider()
+        assert [[one.broker_id for one in change.isr] for change in host.proposed] == [[1, 2]]
 
     run(test)

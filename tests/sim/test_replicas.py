@@ -1,0 +1,166 @@
+"""Replicated partitions on virtual time: what is committed, who leads after a death, and what a follower truncates."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.core.errors import NotEnoughReplicas
+from sim.move_stage import MoveStage, on_stage, stored, values_of
+from sim.net import Farewell
+
+VALUES = [b"value-%03d" % number for number in range(100)]
+ALL = (1, 2, 3)
+
+
+async def create(stage: MoveStage, *brokers: int, **overrides: str) -> None:
+    await stage.create(brokers or ALL, **{"min_insync_replicas": "2", **overrides})
+
+
+async def until_in_sync(stage: MoveStage, *brokers: int) -> None:
+    """Wait until these brokers are the ISR, and have the same committed log."""
+
+    def are_equal() -> bool:
+        placed = stage.placed()
+        if set(placed.isr) != set(brokers or ALL):
+            return False
+        logs = [stage.partition(one).log for one in placed.isr]
+        return len({(one.end_offset, one.high_watermark) for one in logs}) == 1 and all(
+            one.high_watermark == one.end_offset for one in logs
+        )
+
+    await stage.until(are_equal)
+
+
+def test_every_replica_gets_the_same_bytes() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES)
+        await until_in_sync(stage)
+        copies = [stored(stage.partition(one)) for one in ALL]
+        assert copies[0] == copies[1] == copies[2] and len(copies[0]) == len(VALUES)
+        assert values_of(stage.partition(3)) == VALUES
+
+    on_stage(play, brokers=3)
+
+
+@pytest.mark.parametrize("farewell", [Farewell.RESET, Farewell.SILENCE])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_leader_that_dies_takes_no_acknowledged_record_along(seed: int, farewell: Farewell) -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:50])
+        stage.machines[1].restart_s = lambda: 60.0
+        stage.machines[1].kill(farewell)
+        await stage.until(lambda: stage.placed().leader in (2, 3))
+        await stage.write(*VALUES[50:])
+        leader = stage.partition(stage.placed().leader)
+        assert values_of(leader) == VALUES
+        await until_in_sync(stage)
+        assert stored(stage.partition(1)) == stored(stage.partition(2)) == stored(stage.partition(3))
+
+    on_stage(play, brokers=3, seed=seed)
+
+
+def test_what_only_the_dead_leader_had_is_truncated() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:10])
+        for one in (2, 3):
+            stage.machines[one].pause()
+        stage.append(1, *VALUES[10:20])
+        assert stage.partition(1).high_watermark == 10
+        stage.machines[1].restart_s = lambda: 60.0
+        stage.machines[1].kill()
+        for one in (2, 3):
+            stage.machines[one].resume()
+        await stage.until(lambda: stage.placed().leader in (2, 3))
+        await stage.write(*VALUES[20:30])
+        await until_in_sync(stage)
+        assert values_of(stage.partition(1)) == VALUES[:10] + VALUES[20:30]
+
+    on_stage(play, brokers=3)
+
+
+def test_nothing_is_accepted_or_committed_below_the_minimum() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:10])
+        for one in (2, 3):
+            stage.machines[one].restart_s = lambda: 60.0
+            stage.machines[one].kill()
+        stage.append(1, VALUES[10])
+        await stage.until(lambda: stage.placed().isr == (1,))
+        assert len(stage.placed().elr) == 1, "the other one left while two were left"
+        with pytest.raises(NotEnoughReplicas, match=r"1 replica\(s\) are in sync, min.insync.replicas is 2"):
+            stage.append(1, VALUES[11])
+        assert stage.partition(1).high_watermark == 10
+        await until_in_sync(stage)
+        assert values_of(stage.partition(3)) == VALUES[:11]
+
+    on_stage(play, brokers=3)
+
+
+def test_a_planned_stop_hands_over_first() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:10])
+        stage.machines[1].stop()
+        await stage.until(lambda: stage.placed().leader in (2, 3))
+        await stage.write(*VALUES[10:20])
+        await until_in_sync(stage)
+        assert values_of(stage.partition(1)) == VALUES[:20]
+
+    on_stage(play, brokers=3)
+
+
+def test_all_lose_power_and_nothing_that_was_acknowledged_is_lost() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:30])
+        for machine in stage.machines.values():
+            machine.lose_power()
+        await stage.until(lambda: all(one.broker is not None for one in stage.machines.values()))
+        await stage.write(*VALUES[30:40])
+        await until_in_sync(stage)
+        assert values_of(stage.partition(2)) == VALUES[:40]
+
+    for seed in range(5):
+        on_stage(play, brokers=3, seed=seed)
+
+
+def test_replicas_are_added_and_removed_while_records_are_written() -> None:
+    async def play(stage: MoveStage) -> None:
+        await stage.create(1)
+        written = list[bytes]()
+
+        async def write() -> None:
+            for number in range(600):
+                value = b"%06d" % number
+                await stage.write(value)
+                written.append(value)
+
+        writing = asyncio.ensure_future(write())
+        for target in ((1, 2, 3), (4, 2, 3), (4, 1), (2,)):
+            await stage.move(*target)
+            await stage.until(lambda: not stage.placed().is_moving)
+            assert stage.placed().replicas == target
+        await writing
+        assert values_of(stage.partition(2)) == written
+
+    on_stage(play, brokers=4)
+
+
+def test_two_replicas_survive_the_death_of_either() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage, 1, 2, min_insync_replicas="1")
+        await stage.write(*VALUES[:10])
+        for one in (1, 2):
+            stage.machines[one].kill()
+            await stage.until(lambda dead=one: stage.placed().leader not in (-1, dead))  # type: ignore[misc]
+            await stage.write(VALUES[10 + one])
+            await until_in_sync(stage, 1, 2)
+        assert values_of(stage.partition(1)) == [*VALUES[:10], VALUES[11], VALUES[12]]
+
+    on_stage(play, brokers=3)
