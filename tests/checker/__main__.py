@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -233,6 +234,11 @@ def check(args: argparse.Namespace, console: Console) -> int:
 def main(arguments: list[str]) -> int:
     args = parser().parse_args(arguments)
     console = Console(width=140 if not sys.stdout.isatty() else None)
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # clean up; shells let background jobs ignore the first one
+        signal.signal(number, signal.default_int_handler)
     return run(args, console) if args.command == "run" else check(args, console)
 
 

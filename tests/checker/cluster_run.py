@@ -27,7 +27,7 @@ EXCUSES = {"failing-disk": os.strerror(errno.EIO), "read-only-disk": os.strerror
 def site_of(plan: Plan, home: Path) -> Site:
     if plan.peer == KAFKA:
         return KafkaSite(home, plan.nodes, plan.rf, plan.min_isr)
-    return PenstockSite(home, plan.nodes, plan.store)
+    return PenstockSite(home, plan.nodes, plan.store, plan.rf)
 
 
 def run_with_cluster(plan: Plan, home: Path) -> Outcome:

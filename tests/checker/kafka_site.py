@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from checker.network import HostNetwork
-from checker.site import CLOCK, QUEUE_DOOR, SESSION_MS, STORE, Site
+from checker.site import CLOCK, LAG_MS, QUEUE_DOOR, SESSION_MS, STORE, Site
 from checker.store import NoStore
 from penstock.apps.bench.compare.servers.install import from_maven, prepared, run
 from penstock.apps.bench.compare.servers.kafka import ARTIFACTS, FLUSHED, VERSION
@@ -52,7 +52,7 @@ share.coordinator.state.topic.min.isr={min_isr}
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms={session_ms}
 broker.heartbeat.interval.ms=500
-replica.lag.time.max.ms=4000
+replica.lag.time.max.ms={lag_ms}
 log.cleaner.dedupe.buffer.size=8388608
 """
 """As short a session as Penstock's, and the same replicas. The log cleaner's usual buffer does not fit the heap."""
@@ -127,6 +127,7 @@ class KafkaBroker(ChildServer):
             rf=rf,
             min_isr=min_isr,
             session_ms=SESSION_MS,
+            lag_ms=LAG_MS,
         )
         self.settings.write_text(content + FLUSHED)
 
@@ -181,6 +182,7 @@ def formatted(node_id: int) -> Path:
                 rf=1,
                 min_isr=1,
                 session_ms=SESSION_MS,
+                lag_ms=LAG_MS,
             )
         )
         cluster = base64.urlsafe_b64encode(uuid.uuid5(uuid.NAMESPACE_DNS, "chaos").bytes).decode().rstrip("=")

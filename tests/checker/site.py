@@ -27,6 +27,8 @@ from penstock.testing import Broker, BrokerDied
 
 SESSION_MS = 3_000
 """Shorter than usual, so that most pauses and cuts are longer."""
+LAG_MS = 4_000
+"""After this time without everything a replica leaves the ISR: shorter than most cuts."""
 STOP_S_MAX = 60.0
 _SKEWED = Path(__file__).with_name("skewed_broker.py")
 _DISK_BYTES = 64 << 20
@@ -88,6 +90,7 @@ class PenstockBroker(Broker):
         home: Path,
         metadata: str,
         network: HostNetwork | None,
+        rf: int,
     ) -> None:
         self.node_id = node_id
         self.host_name = f"broker-{node_id}"
@@ -96,6 +99,9 @@ class PenstockBroker(Broker):
             "node_id": node_id,
             "metadata": metadata,
             "session_ms": SESSION_MS,
+            "replica_lag_ms": LAG_MS,
+            # All brokers are on one machine, so by themselves they would not replicate internal topics.
+            "default_replication_factor": rf,
         }
         if network is not None:
             own["host"] = network.address(self.host_name)
@@ -265,9 +271,10 @@ class Site(ABC):
 class PenstockSite(Site):
     failures = ("CRITICAL", "Traceback (most recent call last)")
 
-    def __init__(self, home: Path, nodes: int, store: str, wanted: Sequence[str] = ()) -> None:
+    def __init__(self, home: Path, nodes: int, store: str, rf: int, wanted: Sequence[str] = ()) -> None:
         super().__init__(home, nodes, HOSTS[store], wanted)
         self._kind = store
+        self._rf = rf
 
     def _make_store(self) -> Store:
         if self._kind == COORDINATOR:
@@ -276,7 +283,7 @@ class PenstockSite(Site):
 
     def _make_brokers(self) -> list[PenstockBroker]:
         return [
-            PenstockBroker(node_id, self.home, self.store.url, self.network)
+            PenstockBroker(node_id, self.home, self.store.url, self.network, self._rf)
             for node_id in range(1, self.nodes + 1)
         ]
 

@@ -15,9 +15,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -59,6 +58,7 @@ STOP_S_MAX = 45.0
 UNREAD = "did not read to the end"
 TOPICS_S_MAX = 20.0
 ELECTED_S_MAX = 60.0
+ENDS_S_MAX = 8.0
 COMMITTED_S_MAX = 60.0
 """Longer than a transaction lives: offsets of an open one are not told."""
 CRASH_STEP_SHARE = 1 / 400
@@ -156,7 +156,7 @@ class Run:
     def _commit_beginnings(self) -> None:
         """Members have no policy for a group without offsets, so that each later reset is an anomaly."""
         places = [TopicPartition(*topic_of(key), 0) for key in range(self._plan.keys)]
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": GROUP})
+        consumer = Consumer({**self._quiet, "group.id": GROUP})
         with contextlib.closing(consumer):
             patiently(lambda: consumer.commit(offsets=places, asynchronous=False))
 
@@ -300,22 +300,31 @@ class Run:
 
     def _write_ends(self) -> None:
         """What the broker itself says of its logs, for whoever reads the history."""
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "checker-ends"})
-        with contextlib.closing(consumer):
-            ends = {key: patiently(partial(_ends_of, consumer, key)) for key in range(self._plan.keys)}
-        self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, DEBUG, ends))
+        self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, DEBUG, patiently(self._ends)))
         if self._plan.mode in ("groups", "txn"):
-            self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, COMMITTED, self._committed()))
+            committed = patiently(self._committed)
+            self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, COMMITTED, committed))
+
+    def _ends(self) -> dict[int, tuple[int, int]]:
+        """With a client of its own: librdkafka keeps asking a leader that is dead, however often it is called."""
+        consumer = Consumer({**self._quiet, "group.id": "checker-ends"})
+        with contextlib.closing(consumer):
+            return {
+                key: consumer.get_watermark_offsets(TopicPartition(*topic_of(key)), timeout=ENDS_S_MAX)
+                for key in range(self._plan.keys)
+            }
 
     def _committed(self) -> dict[int, int]:
         """The group's offsets, without those of transactions that are still open."""
-        consumer = Consumer(
-            {"bootstrap.servers": self._bootstrap, "group.id": GROUP, "isolation.level": "read_committed"}
-        )
+        consumer = Consumer({**self._quiet, "group.id": GROUP, "isolation.level": "read_committed"})
         places = [TopicPartition(*topic_of(key)) for key in range(self._plan.keys)]
         with contextlib.closing(consumer):
-            found = patiently(lambda: consumer.committed(places, timeout=COMMITTED_S_MAX))
+            found = consumer.committed(places, timeout=COMMITTED_S_MAX)
         return {key_of(one.topic, one.partition): one.offset for one in found}
+
+    @property
+    def _quiet(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self._bootstrap, "log_level": 0}
 
     def _events(self) -> list[Event]:
         parts = [read_diary(path) for path in sorted(self._home.glob("diary-*.jsonl"))]
@@ -343,10 +352,6 @@ def patiently(call: Callable[[], T]) -> T:
             if time.monotonic() > deadline_s:
                 raise
             time.sleep(LOOK_S)
-
-
-def _ends_of(consumer: Consumer, key: int) -> tuple[int, int]:
-    return consumer.get_watermark_offsets(TopicPartition(*topic_of(key)), timeout=TOPICS_S_MAX)
 
 
 def highest_offsets(events: list[Event]) -> dict[int, int]:
