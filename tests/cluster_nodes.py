@@ -43,6 +43,7 @@ class ClusterNodes:
         *,
         has_doors: bool = False,
         factor: int = 1,
+        rack: str = "",
     ) -> None:
         self.store = store
         self.net = loop.net
@@ -50,7 +51,9 @@ class ClusterNodes:
         self._loop = loop
         self._has_doors = has_doors
         self._factor = factor
-        """The default replication factor; each broker is on a machine of its own."""
+        """The default replication factor."""
+        self._rack = rack
+        """Of all brokers; without one, each is on a machine of its own."""
         self._machines: dict[int, Machine] = {}
         self._stops: dict[int, asyncio.Event] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -84,6 +87,7 @@ class ClusterNodes:
                     host=address.host,
                     port=address.port,
                     default_replication_factor=self._factor,
+                    rack=self._rack,
                     **KAFKA_ONLY,
                 )
                 broker = await start_broker(settings, runtime, open_shared)
@@ -172,11 +176,12 @@ def on_a_cluster(
     *,
     has_doors: bool = False,
     factor: int = 1,
+    rack: str = "",
 ) -> None:
     """Run one scene on a fresh cluster with the brokers 1 to n."""
 
     async def main(loop: SimLoop) -> None:
-        nodes = ClusterNodes(loop, ModelStore(), has_doors=has_doors, factor=factor)
+        nodes = ClusterNodes(loop, ModelStore(), has_doors=has_doors, factor=factor, rack=rack)
         await nodes.start(*range(1, brokers + 1))
         await play(nodes)
         await nodes.stop(*nodes.brokers)

@@ -180,7 +180,10 @@ def test_life_of_a_topic(broker: Broker) -> None:
     (shown,) = json.loads(run(broker, "topic", "describe", name, "-o", "json"))
     assert len(shown["partitions"]) == 4
     assert {config["name"]: config["value"] for config in shown["configs"]} == {"segment.bytes": "1048576"}
-    assert "partition" in run(broker, "topic", "describe", name)
+    assert [(one["in_sync"], one["elr"]) for one in shown["partitions"]] == [
+        (one["replicas"], []) for one in shown["partitions"]
+    ]
+    assert "in sync" in run(broker, "topic", "describe", name)
 
     run(broker, "topic", "add-partitions", name, "--total", "2", code=5)
     run(broker, "topic", "alter", name, "--config", "cleanup.policy=never", code=5)

@@ -15,8 +15,9 @@ from typing import Any
 from penstock.core.model import Address, NewRecord
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 from sim.chance import START_MS
+from sim.cluster_plan import Plan
 from sim.cluster_router import ANSWER_S_MAX, PASSING, Router, Trouble, troubles
-from sim.kafka_client import KafkaClient, KafkaError, Place, make_batch
+from sim.kafka_client import ACKS_ALL, ACKS_LEADER, KafkaClient, KafkaError, Place, make_batch
 from sim.ledger import Broken, Kind, Ledger
 from sim.load import Written, places
 from sim.loop import SimLoop
@@ -90,9 +91,9 @@ class Client:
     def _now_ms(self) -> int:
         return START_MS + int(self._loop.time() * 1000)
 
-    async def _produce(self, place: Place, batch: bytes) -> int:
+    async def _produce(self, place: Place, batch: bytes, acks: int) -> int:
         with troubles():
-            return await (await self._router.leader(place)).produce(place, batch)
+            return await (await self._router.leader(place)).produce(place, batch, acks)
 
 
 class PlainProducer(Client):
@@ -102,7 +103,10 @@ class PlainProducer(Client):
         place = self._chance.choice(places(self._ledger, Kind.PLAIN, Kind.CUT))
         records = self._records()
         batch = make_batch(records, self._now_ms())
-        self._ledger.acked(place, await self._produce(place, batch), records)
+        acks = self._chance.choice((ACKS_ALL, ACKS_ALL, ACKS_LEADER))
+        base_offset = await self._produce(place, batch, acks)
+        if acks == ACKS_ALL:  # what only its leader has may be lost with it
+            self._ledger.acked(place, base_offset, records)
 
 
 class IdempotentProducer(Client):
@@ -182,28 +186,67 @@ class IdCollector(Client):
 
 
 class Reader(Client):
-    """Reads along: what it was shown stays where it was."""
+    """Reads along: what it was shown stays where it was, and a position that was right is never out of range."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._positions: dict[Place, int] = {}
-        self._high: dict[Place, int] = {}
 
     async def work(self) -> None:
         place = self._chance.choice(places(self._ledger, Kind.PLAIN, Kind.CUT))
+        if self._chance.random() < 0.2:
+            await self._ask_end(place)
+        else:
+            await self._read(place)
+
+    async def _read(self, place: Place) -> None:
         position = self._positions.get(place, 0)
         if self._chance.random() < 0.1:
             position = self._chance.randint(0, position)
+        client = await self._router.leader(place)
+        epoch = self._chance.choice((-1, self._router.epoch_of(place)))
+        wait_ms = self._chance.choice((0, 0, 100))
+        try:
+            with troubles():
+                fetched = await client.fetch(place, position, wait_ms=wait_ms, leader_epoch=epoch)
+        except KafkaError as error:
+            start = self._ledger.topics[place.topic_id].partitions[place.partition].start_asked
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE or position >= start:
+                raise
+            self._positions[place] = max(start, self._positions.get(place, 0))
+            return
+        self._ledger.seen(place, fetched.records)
+        self._positions[place] = fetched.next_offset
+
+    async def _ask_end(self, place: Place) -> None:
+        """A leader that does not know yet what is committed may not answer."""
+        known = self._ledger.end(place)
         with troubles():
             client = await self._router.leader(place)
-            epoch = self._chance.choice((-1, self._router.epoch_of(place)))
-            wait_ms = self._chance.choice((0, 0, 100))
-            fetched = await client.fetch(place, position, wait_ms=wait_ms, leader_epoch=epoch)
-        self._ledger.seen(place, fetched.records)
-        if fetched.high_watermark < self._high.get(place, 0):
-            raise Broken(f"{place}: the high watermark was {self._high[place]}, now {fetched.high_watermark}")
-        self._high[place] = fetched.high_watermark
-        self._positions[place] = fetched.next_offset
+            end = await client.latest_offset(self._ledger.topics[place.topic_id].name, place.partition)
+        if not known <= end <= self._ledger.committed(place):
+            raise Broken(f"{place} ends at {end}, {known} was acknowledged or shown")
+
+
+class Cutter(Client):
+    """Deletes the oldest records."""
+
+    async def work(self) -> None:
+        place = self._chance.choice(places(self._ledger, Kind.CUT))
+        topic = self._ledger.topics[place.topic_id]
+        promise = topic.partitions[place.partition]
+        end = max(promise.start_acked, self._ledger.end(place))
+        before_offset = self._chance.randint(promise.start_acked, end)
+        client = await self._router.leader(place)
+        promise.start_asked = max(promise.start_asked, before_offset)
+        try:
+            with troubles():
+                start = await client.delete_records(topic.name, place.partition, before_offset)
+        except KafkaError as error:
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise  # a new leader may not know yet how far records are committed
+            raise Trouble(error) from error
+        promise.start_acked = max(promise.start_acked, start)
 
 
 class Committer(Client):
@@ -280,20 +323,23 @@ def _raise(code: int) -> None:
 class TopicChanger(Client):
     """Topics come and go, and names are used again."""
 
+    plan: Plan
+
     async def work(self) -> None:
         mine = {one.name: topic_id for topic_id, one in self._ledger.topics.items()}
         name = self._chance.choice(PASSING_TOPICS)
         if name in mine:
             await self._delete(mine[name])
         elif name not in self._ledger.names_in_doubt:
-            await self._create(name, self._chance.randint(1, 3))
+            await self._create(name, self._chance.randint(1, 3), self.plan.factor(self._chance))
 
-    async def _create(self, name: str, partitions: int) -> None:
+    async def _create(self, name: str, partitions: int, factor: int) -> None:
         ledger, kind = self._ledger, Kind.CUT
+        settings = dict(kind.value) | self.plan.settings(self._chance, factor)
         client = await self._router.anyone()
         ledger.names_in_doubt[name] = (kind, partitions)
         try:
-            topic_id = await client.create_topic(name, partitions, dict(kind.value))
+            topic_id = await client.create_topic(name, partitions, settings, factor)
         except KafkaError as error:
             if error.code != ErrorCode.REQUEST_TIMED_OUT:  # every other code says that nothing was created
                 del ledger.names_in_doubt[name]

@@ -10,7 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from penstock.core.machines.cluster.state import ClusterState
+from penstock.core.model import PartitionId
 from penstock.node.cluster.metadata_log import CONTROLLER_SESSION
+from penstock.node.replicas.partition import Partition
 from sim import cluster_store
 from sim.cluster_machines import BrokerMachine, State
 from sim.cluster_store import Store
@@ -44,10 +47,14 @@ class Faults:
         store: Store,
         machines: dict[int, BrokerMachine],
         names: Sequence[str] | None = None,
+        truth: ClusterState | None = None,
     ) -> None:
         self._loop = loop
         self._store = store
         self._machines = machines
+        self._truth = truth
+        self._lost: dict[int, int] = {}
+        """Brokers that have lost their disk → the broker epoch in which they did."""
         self._chance = loop.random_for("faults")
         self._net_knobs = loop.net.knobs
         self.clients: list[str] = []
@@ -67,6 +74,9 @@ class Faults:
             "kill": self._kill,
             "kill the controller": self._kill_controller,
             "power loss": self._lose_power,
+            "power loss of all": self._lose_all_power,
+            "power loss of a spare": self._lose_spare_power,
+            "lost disk": self._lose_disk,
             "death inside a disk operation": self._die_inside,
             "stop": self._stop,
             "rolling restart": self._restart_all,
@@ -86,6 +96,11 @@ class Faults:
             "compaction": self._compact,
             "store crash": self._crash_store,
         }
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of this run."""
+        return list(self._chosen)
 
     async def run(self) -> None:
         """One fault after the other; some of them overlap."""
@@ -114,10 +129,19 @@ class Faults:
 
     def mend(self) -> None:
         """Restart the brokers with partitions that are offline until a restart. One that is starting is not ready for
-        that yet."""
+        that yet. A leader that others can replace has to resign by itself."""
         for machine in self._machines.values():
-            if machine.broker is not None and any(one.failure for one in machine.broker.partitions()):
+            if machine.broker is None:
+                continue
+            failed = [one for one in machine.broker.partitions() if one.failure is not None]
+            if failed and not any(self._has_to_resign(machine.broker_id, one) for one in failed):
                 machine.stop()
+
+    def _has_to_resign(self, broker_id: int, failed: Partition) -> bool:
+        placed = None
+        if self._truth is not None:
+            placed = self._truth.find_partition(PartitionId(failed.topic_id, failed.index))
+        return placed is not None and placed.leader == broker_id and len(placed.isr) > 1
 
     # -- choices
 
@@ -157,6 +181,49 @@ class Faults:
                     machine.lose_power(farewell)
 
             self._loop.call_later(self._chance.uniform(0.3, 1.5), lose)
+
+    def _lose_all_power(self) -> None:
+        """Half of the time with the store."""
+        farewell = self._chance.choice(list(Farewell))
+        for machine in self._machines.values():
+            if machine.state is not State.DOWN:
+                machine.lose_power(farewell)
+        if self._chance.random() < 0.5:
+            self._crash_store()
+
+    def _lose_spare_power(self) -> None:
+        """What one broker forgets, others have, however little is synced."""
+        if machine := self._some_spare():
+            machine.lose_power(self._chance.choice(list(Farewell)))
+
+    def _lose_disk(self) -> None:
+        if machine := self._some_spare():
+            machine.lose_disk(self._chance.choice(list(Farewell)))
+
+    def _some_spare(self) -> BrokerMachine | None:
+        """A broker whose partitions all have another complete replica: nobody promises anything for the others."""
+        running = [one for one in self._machines.values() if one.state is not State.DOWN]
+        able = [one for one in running if self._is_spare(one.broker_id)]
+        if not able or self._truth is None:
+            return None
+        machine = self._chance.choice(able)
+        found = self._truth.find_broker(machine.broker_id)
+        self._lost[machine.broker_id] = -1 if found is None else found.epoch
+        return machine
+
+    def _is_spare(self, broker_id: int) -> bool:
+        if self._truth is None:
+            return False
+        lost = {broker_id}
+        for other, epoch in self._lost.items():
+            found = self._truth.find_broker(other)
+            if found is not None and found.epoch == epoch:  # metadata does not know of its loss yet
+                lost.add(other)
+        return all(
+            broker_id not in (*placed.isr, *placed.elr)
+            or ({*placed.isr, *placed.elr} - lost and self._truth.isr_size_min(placed.topic_id) > 1)
+            for placed in self._truth.held_by(broker_id)
+        )
 
     def _die_inside(self) -> None:
         if machine := self._someone():

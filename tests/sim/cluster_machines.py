@@ -137,6 +137,10 @@ class BrokerMachine:
         self._end(self.machine.lose_power, farewell)
         self._boots += 1
 
+    def lose_disk(self, farewell: Farewell = Farewell.SILENCE) -> None:
+        self._end(self.machine.lose_disk, farewell)
+        self._boots += 1
+
     def interrupt_at(self, operation: int, *, power: bool) -> None:
         """Die in the middle of the n-th disk operation from now on."""
         self.machine.disk.interrupt_at(operation, self.lose_power if power else self.kill)

@@ -13,14 +13,16 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.core.machines.cluster.values import NO_LEADER
+from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
 from penstock.core.model import Address, PartitionId, Record
+from penstock.node.replicas.partition import Partition
 from sim import cluster_clients as clients
 from sim import cluster_transactions as transactions
 from sim.cluster_faults import Faults
 from sim.cluster_machines import PORT, BrokerMachine, State
 from sim.cluster_members import GroupMember, GroupStory
-from sim.cluster_mover import Mover
+from sim.cluster_operator import Operator
+from sim.cluster_plan import plan_for
 from sim.cluster_router import Router, Trouble, troubles
 from sim.cluster_store import CoordinatorStore, ModelledStore, Store
 from sim.cluster_transactions import TransactionalProducer
@@ -33,7 +35,7 @@ from sim.loop import Order, SimLoop
 BROKERS = 5
 COORDINATOR_CHANCE = 0.1
 """How often the metadata store is a coordinator process, and not the model."""
-TOPICS = {"a": 3, "b": 2}
+TOPICS = {"a": (Kind.PLAIN, 3), "b": (Kind.PLAIN, 2), "c": (Kind.CUT, 1)}
 START_S_MAX = 30.0
 RECOVERY_S_MAX = 90.0
 """Within this time after the last fault every broker is active, every partition is led where it was moved to, and every
@@ -57,7 +59,8 @@ CLIENTS: dict[type[clients.Client], tuple[str, int, int]] = {
     clients.TopicChanger: ("topics", 0, 1),
     GroupMember: ("member", 0, 2),
     TransactionalProducer: ("transactions", 0, 2),
-    Mover: ("mover", 0, 1),
+    clients.Cutter: ("cutter", 0, 1),
+    Operator: ("operator", 0, 1),
 }
 """Kinds of clients: the name of their hosts, and how many a run has at least and at most."""
 
@@ -76,7 +79,10 @@ class Scene:
         for number in range(1, BROKERS + 1):
             self.machines[number] = BrokerMachine(loop, self.store, number)
         self.ledger = Ledger()
-        self.faults = Faults(loop, self.store, self.machines, fault_names)
+        self.ledger.committed = lambda place: self.watch.replicas.committed(PartitionId(*place))
+        truth = self.watch.truth.cluster if isinstance(self.store, ModelledStore) else None
+        self.faults = Faults(loop, self.store, self.machines, fault_names, truth)
+        self.plan = plan_for(self.faults.kinds, self._chance)
         self.clients = self._make_clients(is_crowded)
         self.faults.clients = [one.name for one in self.clients]
         self._is_over = asyncio.Event()
@@ -97,6 +103,8 @@ class Scene:
         for one in made:
             if isinstance(one, GroupMember):
                 one.story = story
+            if isinstance(one, Operator | clients.TopicChanger):
+                one.plan = self.plan
         return made
 
     async def run(self) -> None:
@@ -143,19 +151,21 @@ class Scene:
 
     async def _create_topics(self) -> None:
         router = self._router()
-        for name, partitions in TOPICS.items():
-            client = await router.anyone()
-            topic_id = await client.create_topic(name, partitions, dict(Kind.PLAIN.value))
-            self.ledger.created(topic_id, name, Kind.PLAIN, partitions)
+        for name, (kind, partitions) in TOPICS.items():
+            topic_id = await self._create(router, name, partitions, dict(kind.value))
+            self.ledger.created(topic_id, name, kind, partitions)
         producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]
         if producers:
-            client = await router.anyone()
-            topic_id = await client.create_topic(
-                transactions.TOPIC, transactions.PARTITIONS, {"retention.ms": "-1"}
-            )
+            settings = {"retention.ms": "-1"}
+            topic_id = await self._create(router, transactions.TOPIC, transactions.PARTITIONS, settings)
             for producer in producers:
                 producer.topic_id = topic_id
         router.close()
+
+    async def _create(self, router: Router, name: str, partitions: int, settings: dict[str, str]) -> bytes:
+        factor = self.plan.factor(self._chance)
+        settings |= self.plan.settings(self._chance, factor)
+        return await (await router.anyone()).create_topic(name, partitions, settings, factor)
 
     def _router(self) -> Router:
         return Router([Address(one.name, PORT) for one in self.machines.values()], self._chance)
@@ -176,6 +186,8 @@ class Scene:
                 steady_since_s = self._loop.time()
             if missing and self._loop.time() > until_s:
                 raise Broken(f"{RECOVERY_S_MAX} s after the last fault: {'; '.join(missing)}")
+        for placed in self.watch.truth.cluster.partitions():
+            self.watch.replicas.compare_whole(self._replicas_of(placed))
 
     def _missing(self, works: list[asyncio.Task[None]]) -> list[str]:
         """What is not as it should be without faults."""
@@ -186,12 +198,26 @@ class Scene:
         for machine in self.machines.values():
             missing += self._missing_at(machine)
         for placed in self.watch.truth.cluster.partitions():
-            if placed.leader == NO_LEADER or placed.is_moving:
-                missing.append(f"{placed} has no leader, or has not arrived")
+            missing += self._missing_of(placed)
         controllers = {one.broker.controller_id for one in self.machines.values() if one.broker is not None}
         if len(controllers) != 1 or NO_LEADER in controllers:
             missing.append(f"the controller is one of {controllers}")
         return missing
+
+    def _missing_of(self, placed: PartitionReplicas) -> Iterator[str]:
+        if placed.leader == NO_LEADER or placed.is_moving:
+            yield f"{placed} has no leader, or has not arrived"
+            return
+        if set(placed.isr) != set(placed.replicas):
+            yield f"{placed} has replicas that are not in sync"
+        if why := self.watch.replicas.compare(placed, self._replicas_of(placed)):
+            yield why
+
+    def _replicas_of(self, placed: PartitionReplicas) -> list[Partition]:
+        """Those that run, the leader first."""
+        brokers = [self.machines[one].broker for one in placed.replicas]
+        held = [one.find_held(placed.id) for one in brokers if one is not None]
+        return sorted((one for one in held if one is not None), key=lambda one: not one.is_leader)
 
     def _missing_at(self, machine: BrokerMachine) -> Iterator[str]:
         broker, name = machine.broker, machine.name
@@ -204,10 +230,11 @@ class Scene:
             yield f"{name} has read {broker.metadata_end} of {self.watch.end_index}"
         for partition in broker.partitions():
             placed = broker.catalog.cluster.find_partition(PartitionId(partition.topic_id, partition.index))
-            if partition.failure is not None or not partition.is_leader:
-                yield f"{name} does not lead {partition}: {partition.failure}"
+            is_leader = placed is not None and placed.leader == machine.broker_id
+            if partition.failure is not None or partition.is_leader != is_leader:
+                yield f"{name} has not its role in {partition}: {partition.failure}, {placed}"
             elif placed is None or placed.leader_epoch != partition.leader_epoch:
-                yield f"{name} leads {partition} in another epoch than {placed}"
+                yield f"{name} is in {partition} in another epoch than {placed}"
         for host in broker._shard_hosts.values():
             for shard in host.led:
                 if not shard.is_ready:

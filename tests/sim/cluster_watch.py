@@ -17,7 +17,8 @@ from penstock.core.machines.catalog.events import NO_OWNER, Event, ProducerIdsRe
 from penstock.core.machines.cluster.events import BrokerSaved, ClusterSaved, PartitionSaved
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.core.model import PartitionId
-from penstock.core.records.batch import BatchHeader, decode_header
+from penstock.core.records.batch import decode_header
+from penstock.core.replication.tracker import FollowerFetch, ReplicaTracker
 from penstock.node.broker import Broker
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.metadata_log import Entry
@@ -27,6 +28,7 @@ from penstock.node.replicas.replica import Replica
 from sim.cluster_machines import BrokerMachine
 from sim.ledger import Broken
 from sim.loop import SimLoop
+from sim.replica_watch import ReplicaWatch, id_of, incarnation_of
 
 Leadership = tuple[str, bytes, int, int]
 """What is led (a partition, a shard), topic id, index, epoch."""
@@ -43,10 +45,7 @@ class Watch:
         """Index of the metadata log → the state that it stands for."""
         self._leaders: dict[Leadership, str] = {}
         """Who has led in an epoch: the incarnation of the process."""
-        self._committed: dict[tuple[bytes, int], int] = {}
-        """Topic id and index → the high watermark that its leaders have reached."""
-        self._batches: dict[tuple[bytes, int, int], tuple[int, int]] = {}
-        """Topic id, index and base offset → leader epoch and checksum of the batch that was last appended there."""
+        self.replicas = ReplicaWatch(self._fail, self._truth, machines)
         self._producer_ids: set[int] = set()
         self.end_index = 0
         """Where the metadata log ends, as far as anybody knows."""
@@ -71,17 +70,36 @@ class Watch:
     # -- the metadata log
 
     def taken(self, index: int, events: tuple[Event, ...]) -> None:
-        """The store has appended these events."""
+        """The store has appended these events, which take effect together."""
         if index != self.end_index:
             self._fail(f"events are missing between {self.end_index} and {index}")
+        cluster = self._truth.cluster
+        changes: dict[PartitionId, PartitionReplicas | None] = {}
         for event in events:
             self._check_event(event)
+            if isinstance(event, PartitionSaved):
+                changes.setdefault(event.partition.id, cluster.find_partition(event.partition.id))
             self._truth.apply(event)
-        for placed in self._truth.cluster.partitions():
-            self._check_leader(placed)
+        self._check_changes(
+            changes, {event.broker.broker_id for event in events if isinstance(event, BrokerSaved)}
+        )
         self.end_index = index + len(events)
         self._states[self.end_index] = _state_of(self._truth)
         self.checks += 1
+
+    def _check_changes(
+        self, before: dict[PartitionId, PartitionReplicas | None], broker_ids: set[int]
+    ) -> None:
+        cluster = self._truth.cluster
+        for place, earlier in before.items():
+            placed = cluster.find_partition(place)
+            if placed is not None:  # it was not deleted by the same events
+                self._check_leader(placed)
+                self.replicas.placed(earlier, placed)
+        for broker_id in sorted(broker_ids):
+            for placed in cluster.held_by(broker_id):
+                self._check_leader(placed)
+            self.replicas.check_broker(broker_id)
 
     def _check_event(self, event: Event) -> None:
         match event:
@@ -121,11 +139,11 @@ class Watch:
             self._check_move(before, after)
 
     def _check_move(self, before: PartitionReplicas, after: PartitionReplicas) -> None:
-        """A move ends where it should or where it began, and with a complete replica."""
-        if after.replicas not in (before.target, before.originals):
-            self._fail(f"{before} ended at {after}")
+        """A move ends with complete replicas, wherever it ends: it may be replaced by one that is over at once."""
         if not set(after.replicas) & {*after.isr, *after.elr}:
             self._fail(f"{after} has no complete replica, it was {before}")
+        if not {*after.replicas} - {*before.originals} <= {*after.isr}:
+            self._fail(f"{before} ended at {after}, although not all added replicas are in sync")
         self.moves += after.replicas != before.originals
 
     def _check_leader(self, placed: PartitionReplicas) -> None:
@@ -135,12 +153,19 @@ class Watch:
         if placed.leader != NO_LEADER and placed.leader not in placed.isr:
             self._fail(f"{placed} has a leader outside of its ISR")
 
+    def arrives(self, entry: Entry) -> None:
+        """A broker is about to apply an entry. Of a store that nobody looks into, the first one tells what it holds."""
+        if entry.index <= self.end_index:
+            return
+        if entry.is_snapshot:
+            self._adopt(entry.events, entry.index)
+        else:
+            self.taken(entry.index - len(entry.events), entry.events)
+
     def applied(self, host: CatalogHost, entry: Entry) -> None:
         """A broker has applied an entry: its catalog is what the log stands for at that index."""
         if host.index != entry.index:
             self._fail(f"the entry of index {entry.index} was applied at {host.index}")
-        if entry.index > self.end_index:
-            self._learn(entry)
         self._compare(host)
 
     def recovered(self, host: CatalogHost) -> None:
@@ -148,13 +173,6 @@ class Watch:
         if host.index > self.end_index:
             self._adopt(_events_of(host._catalog), host.index)
         self._compare(host)
-
-    def _learn(self, entry: Entry) -> None:
-        """Of a store that nobody looks into, the first broker that applies an entry tells what it holds."""
-        if entry.is_snapshot:
-            self._adopt(entry.events, entry.index)
-        else:
-            self.taken(entry.index - len(entry.events), entry.events)
 
     def _adopt(self, snapshot: Sequence[Event], index: int) -> None:
         for event in self._truth.decide_catch_up(snapshot):
@@ -185,40 +203,33 @@ class Watch:
 
     def begins(self, partition: Replica) -> None:
         """A replica leads from now on: it holds everything that was ever committed."""
-        committed = self._committed.get((partition.topic_id, partition.index), 0)
-        if partition.log.end_offset < committed:
+        if not self.replicas.holds_committed(partition):
             where = f"{self._here().name} leads {partition} in epoch {partition.leader_epoch}"
-            self._fail(f"{where} up to {partition.log.end_offset}, but {committed} was committed")
+            committed = self.replicas.committed(id_of(partition))
+            self._fail(f"{where} up to {partition.end_offset}, but others were committed up to {committed}")
         self.checks += 1
 
     def appended(self, partition: Replica, offset: int, batch: memoryview) -> None:
         """A batch was appended, by the leader or by a replica that copies it."""
         header = decode_header(batch)
-        place = (partition.topic_id, partition.index, header.base_offset)
-        if not partition.is_leader:
-            if not partition.config.cleanup_compact:  # which rewrites batches
-                self._check_copy(partition, header, *self._batches.get(place, (-1, 0)))
-            return
-        if (header.base_offset, header.leader_epoch) != (offset, partition.leader_epoch):
-            self._fail(f"{partition}: a batch carries another offset or epoch than those of its append")
-        self._batches[place] = header.leader_epoch, header.crc
-        self.leads("partition", partition.topic_id, partition.index, partition.leader_epoch)
-        self._check_acting(partition, "appends to")
-
-    def _check_copy(self, partition: Replica, header: BatchHeader, epoch: int, checksum: int) -> None:
-        """Of an earlier epoch, it is a batch that the leader has lost, and that the replica will have to truncate."""
-        if header.leader_epoch > epoch or (header.leader_epoch == epoch and header.crc != checksum):
-            self._fail(f"{self._here().name} copied a batch to {partition} that no leader wrote: {header}")
-        self.checks += 1
+        if partition.is_leader:
+            if (header.base_offset, header.leader_epoch) != (offset, partition.leader_epoch):
+                self._fail(f"{partition}: a batch carries another offset or epoch than those of its append")
+            self.leads("partition", partition.topic_id, partition.index, partition.leader_epoch)
+            self._check_acting(partition, "appends to")
+        self.replicas.appended(partition, header)
 
     def commits(self, partition: Replica, offset: int) -> None:
         """The high watermark is about to move there, and producers to be told."""
-        place = (partition.topic_id, partition.index)
-        if partition.is_leader:
-            self._committed[place] = max(self._committed.get(place, 0), min(offset, partition.end_offset))
+        broker = self._here().broker
+        if not partition.is_leader:
+            if offset > self.replicas.committed(id_of(partition)):
+                self._fail(
+                    f"{self._here().name} takes {offset} for committed in {partition}, which nobody did"
+                )
+        elif broker is not None:
             self._check_acting(partition, "commits in")
-        elif offset > self._committed.get(place, 0):
-            self._fail(f"{self._here().name} takes {offset} for committed in {partition}, which nobody did")
+            self.replicas.commits(partition, offset, broker)
 
     def _check_acting(self, partition: Replica, what: str) -> None:
         """A broker acts as a leader only while the metadata that it has heard of says so: not once it was fenced."""
@@ -246,8 +257,7 @@ class Watch:
 def _incarnation(broker: Broker | None) -> str:
     if broker is None:
         return "a process that recovers"
-    assert broker.membership is not None
-    return broker.membership._profile.incarnation_id
+    return incarnation_of(broker)
 
 
 def _state_of(catalog: Catalog) -> object:
@@ -279,6 +289,9 @@ def watching(watch: Watch) -> Iterator[None]:
     wrapped = [
         (Partition, "_write", _around_write(watch, Partition._write)),
         (Replica, "advance_high_watermark", _around_advance(watch, Replica.advance_high_watermark)),
+        (Replica, "truncate", _around_cut(watch, Replica.truncate)),
+        (Replica, "restart", _around_cut(watch, Replica.restart)),
+        (ReplicaTracker, "note_fetch", _around_fetch(watch, ReplicaTracker.note_fetch)),
         (Replica, "lead", _around_begin(watch, Replica.lead)),
         (Shard, "lead", _around_lead(watch, Shard.lead)),
         (CatalogHost, "_take", _around_take(watch, CatalogHost._take)),
@@ -297,6 +310,7 @@ def watching(watch: Watch) -> Iterator[None]:
 
 def _around_write(watch: Watch, write: Callable[..., int]) -> Callable[..., int]:
     def checked(self: Partition, append: Any, batch: memoryview, *rest: Any) -> int:
+        watch.replicas.opened(self)
         offset = write(self, append, batch, *rest)
         watch.appended(self, offset, batch)
         return offset
@@ -313,9 +327,26 @@ def _around_advance(watch: Watch, advance: Callable[..., None]) -> Callable[...,
     return checked
 
 
+def _around_fetch(watch: Watch, note_fetch: Callable[..., None]) -> Callable[..., None]:
+    def checked(self: ReplicaTracker, broker_id: int, fetched: FollowerFetch, *rest: Any) -> None:
+        note_fetch(self, broker_id, fetched, *rest)
+        watch.replicas.fetched(self.placed, broker_id, fetched)
+
+    return checked
+
+
+def _around_cut(watch: Watch, cut: Callable[..., None]) -> Callable[..., None]:
+    def checked(self: Replica, offset: int) -> None:
+        watch.replicas.opened(self)
+        cut(self, offset)
+        watch.replicas.truncated(self)
+
+    return checked
+
+
 def _around_begin(watch: Watch, lead: Callable[..., None]) -> Callable[..., None]:
-    def checked(self: Replica, epoch: int) -> None:
-        lead(self, epoch)
+    def checked(self: Replica, epoch: int, **more: Any) -> None:
+        lead(self, epoch, **more)
         if self.failure is None:
             watch.begins(self)
 
@@ -332,6 +363,7 @@ def _around_lead(watch: Watch, lead: Callable[..., None]) -> Callable[..., None]
 
 def _around_take(watch: Watch, take: Callable[..., Any]) -> Callable[..., Any]:
     async def checked(self: CatalogHost, entry: Entry) -> None:
+        watch.arrives(entry)
         await take(self, entry)
         watch.applied(self, entry)
 

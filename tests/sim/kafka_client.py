@@ -25,6 +25,9 @@ _HEADER_BYTES = 61
 
 _PRODUCE, _FETCH, _METADATA = 13, 16, 12
 _CREATE, _DELETE, _DELETE_RECORDS, _INIT_PRODUCER = 7, 6, 2, 4
+_LIST_OFFSETS, _ALTER = 8, 1
+_LATEST, _TOPIC = -1, 2
+ACKS_ALL, ACKS_LEADER = -1, 1
 
 
 class KafkaError(Exception):
@@ -136,12 +139,12 @@ class KafkaClient(asyncio.Protocol):
 
     # ---- data
 
-    def send_batch(self, place: Place, batch: bytes) -> Coroutine[Any, Any, int]:
-        """Send one batch, acks=all, now; what is returned waits for its base offset."""
+    def send_batch(self, place: Place, batch: bytes, acks: int = ACKS_ALL) -> Coroutine[Any, Any, int]:
+        """Send one batch now; what is returned waits for its base offset."""
         request = messages.ProduceRequest
         one = request.PartitionProduceData(index=place.partition, records=memoryview(batch))
         topic = request.TopicProduceData(topic_id=place.topic_id, partition_data=[one])
-        body = request(transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=[topic])
+        body = request(transactional_id=None, acks=acks, timeout_ms=30_000, topic_data=[topic])
         return self._appended(self._ask(ApiKey.PRODUCE, _PRODUCE, body))
 
     async def _appended(self, asked: asyncio.Future[Any]) -> int:
@@ -149,9 +152,9 @@ class KafkaClient(asyncio.Protocol):
         _check(answer.error_code, answer.error_message)
         return int(answer.base_offset)
 
-    async def produce(self, place: Place, batch: bytes) -> int:
-        """Append one batch with acks=all; returns its base offset."""
-        return await self.send_batch(place, batch)
+    async def produce(self, place: Place, batch: bytes, acks: int = ACKS_ALL) -> int:
+        """Append one batch; returns its base offset."""
+        return await self.send_batch(place, batch, acks)
 
     async def _fetch(
         self, place: Place, offset: int, wait_ms: int, isolation: int = 0, leader_epoch: int = -1
@@ -199,6 +202,16 @@ class KafkaClient(asyncio.Protocol):
         response = await self._fetch(place, OFFSET_MAX, 0)
         return int(response.log_start_offset)
 
+    async def latest_offset(self, name: str, partition: int) -> int:
+        """Where the committed records of a partition end."""
+        request = messages.ListOffsetsRequest
+        one = request.ListOffsetsPartition(partition_index=partition, timestamp=_LATEST)
+        topic = request.ListOffsetsTopic(name=name, partitions=[one])
+        response = await self.call(ApiKey.LIST_OFFSETS, _LIST_OFFSETS, request(replica_id=-1, topics=[topic]))
+        answer = response.topics[0].partitions[0]
+        _check(answer.error_code)
+        return int(answer.offset)
+
     async def init_producer(self) -> int:
         body = messages.InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
@@ -218,17 +231,32 @@ class KafkaClient(asyncio.Protocol):
                 _check(code, topic.name)
         return {bytes(topic.topic_id): (topic.name, len(topic.partitions)) for topic in response.topics}
 
-    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> bytes:
+    async def create_topic(
+        self, name: str, partitions: int, configs: Mapping[str, str], factor: int = 1
+    ) -> bytes:
         """Returns the id of the new topic."""
         request = messages.CreateTopicsRequest
         entries = [request.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
         topic = request.CreatableTopic(
-            name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=entries
+            name=name, num_partitions=partitions, replication_factor=factor, assignments=[], configs=entries
         )
         body = request(topics=[topic], timeout_ms=30_000, validate_only=False)
         answer = (await self.call(ApiKey.CREATE_TOPICS, _CREATE, body, answer_s_max=CHANGE_S_MAX)).topics[0]
         _check(answer.error_code, answer.error_message)
         return bytes(answer.topic_id)
+
+    async def alter_topic(self, name: str, key: str, value: str | None) -> None:
+        """Set one setting of a topic; None means the default."""
+        request = messages.IncrementalAlterConfigsRequest
+        change = request.AlterableConfig(
+            name=key, config_operation=0 if value is not None else 1, value=value
+        )
+        resource = request.AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=[change])
+        response = await self.call(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, _ALTER, request(resources=[resource]), answer_s_max=CHANGE_S_MAX
+        )
+        answer = response.responses[0]
+        _check(answer.error_code, answer.error_message)
 
     async def delete_topic(self, topic_id: bytes) -> None:
         request = messages.DeleteTopicsRequest

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.core.model import NewRecord, Record
-from sim.kafka_client import Place
+from sim.kafka_client import OFFSET_MAX, Place
 
 
 class Kind(Enum):
@@ -66,11 +67,17 @@ class Ledger:
         self.topics: dict[bytes, TopicPromise] = {}
         self.names_in_doubt: dict[str, tuple[Kind, int]] = {}
         """Topics whose creation was asked for and not answered: name to kind and number of partitions."""
+        self.committed: Callable[[Place], int] = lambda place: OFFSET_MAX
+        """Where the committed records of a partition end; whoever looks into the brokers knows that."""
         self.checked = 0
         """How many records were found as promised, over all checks."""
 
     def created(self, topic_id: bytes, name: str, kind: Kind, partitions: int) -> None:
         self.topics[topic_id] = TopicPromise(name, kind, [Promise() for _ in range(partitions)])
+
+    def end(self, place: Place) -> int:
+        """Everything up to here is known to be committed."""
+        return max(self.topics[place.topic_id].partitions[place.partition].records, default=-1) + 1
 
     def acked(self, place: Place, base_offset: int, records: list[NewRecord]) -> None:
         """A producer was told that its records lie from this offset on."""
@@ -84,6 +91,8 @@ class Ledger:
 
     def _promise(self, place: Place, offset: int, key: bytes | None, value: bytes | None) -> None:
         records = self.topics[place.topic_id].partitions[place.partition].records
+        if offset >= self.committed(place):
+            raise Broken(f"{place} offset {offset} was acknowledged or shown, and nobody has committed it")
         if records.setdefault(offset, (key, value)) != (key, value):
             name = self.topics[place.topic_id].name
             raise Broken(

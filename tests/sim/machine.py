@@ -25,6 +25,7 @@ class Machine:
         self.clock = SimClock(loop)
         self.rng = SimRng(loop.random_for(f"rng/{name}"))
         self.workers = SimWorkers(loop, name, workers)
+        self._disks = 1
         self.files: SimFiles = self.disk.mount()
 
     def boot(self, main: Callable[[Machine], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
@@ -42,6 +43,12 @@ class Machine:
         """Pull the plug: what was not synced is lost, torn or kept by chance."""
         self._loop.net.crash(self.name, farewell)
         self.disk.crash()
+
+    def lose_disk(self, farewell: Farewell = Farewell.SILENCE) -> None:
+        """The disk is gone for ever, and an empty one is there in its place."""
+        self.lose_power(farewell)
+        self._disks += 1
+        self.disk = SimDisk(self._loop.random_for(f"disk/{self.name}/{self._disks}"))
 
     def interrupt_at(self, operation: int, *, power: bool = True) -> None:
         """Lose power, or be killed, in the middle of the n-th disk operation from now on."""

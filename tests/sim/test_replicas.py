@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from penstock.core.errors import NotEnoughReplicas
+from penstock.core.errors import DiskFailed, NotEnoughReplicas
+from sim.cluster_machines import State
 from sim.move_stage import MoveStage, on_stage, stored, values_of
 from sim.net import Farewell
 
@@ -162,5 +163,73 @@ def test_two_replicas_survive_the_death_of_either() -> None:
             await stage.write(VALUES[10 + one])
             await until_in_sync(stage, 1, 2)
         assert values_of(stage.partition(1)) == [*VALUES[:10], VALUES[11], VALUES[12]]
+
+    on_stage(play, brokers=3)
+
+
+# -- failed replicas
+
+
+def test_a_leader_whose_disk_fails_resigns_and_is_repaired() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:20])
+        stage.partition(1).fail(DiskFailed("the flush failed"))
+        await stage.until(lambda: stage.placed().leader in (2, 3) and 1 not in stage.placed().isr)
+        await stage.write(*VALUES[20:40])
+        await until_in_sync(stage)
+        assert stored(stage.partition(1)) == stored(stage.partition(2)) == stored(stage.partition(3))
+        assert values_of(stage.partition(1)) == VALUES[:40]
+
+    on_stage(play, brokers=3)
+
+
+def test_a_follower_whose_disk_fails_does_not_hold_up_producers() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:20])
+        began_s = asyncio.get_running_loop().time()
+        stage.partition(3).fail(DiskFailed("the flush failed"))
+        await stage.write(*VALUES[20:40])
+        assert asyncio.get_running_loop().time() - began_s < 5, "not only when its lag is too long"
+        await until_in_sync(stage)
+        assert values_of(stage.partition(3)) == VALUES[:40]
+
+    on_stage(play, brokers=3)
+
+
+def test_the_only_complete_replica_stays_offline_with_its_files() -> None:
+    async def play(stage: MoveStage) -> None:
+        await stage.create(1)
+        await stage.write(*VALUES[:20])
+        failed = stage.partition(1)
+        failed.fail(DiskFailed("the flush failed"))
+        await asyncio.sleep(30)
+        assert stage.partition(1) is failed and stage.placed().leader == 1
+        stage.machines[1].stop()
+        await stage.until(lambda: stage.machines[1].lives == 2 and stage.machines[1].state is State.SERVING)
+        await stage.until(lambda: stage.partition(1).is_leader)
+        assert values_of(stage.partition(1)) == VALUES[:20]
+
+    on_stage(play, brokers=3)
+
+
+def test_a_damaged_replica_is_set_aside_and_copied_again() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage, segment_bytes="1024")
+        await stage.write(*VALUES)
+        await until_in_sync(stage)
+        partition = stage.partition(1)
+        directory, files = partition.log.directory, stage.broker(1).runtime.files
+        first = partition.log.segments[0].file.path
+        stage.machines[1].stop()
+        await stage.until(lambda: stage.machines[1].broker is None)
+        content = bytearray(files.read_whole(first) or b"")
+        content[100] ^= 1
+        files.write_whole(first, bytes(content[:-30]))
+        await until_in_sync(stage)
+        assert stored(stage.partition(1)) == stored(stage.partition(2))
+        kept = stage.broker(1).runtime.files.names(directory.rpartition("/")[0])
+        assert any("stray" in name for name in kept)
 
     on_stage(play, brokers=3)

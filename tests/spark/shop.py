@@ -19,7 +19,7 @@ from penstock.spark.pipelines.progress import Progress
 from penstock.spark.pipelines.runner import started, watch
 from penstock.testing import Broker, Cluster
 from penstock.testing.child_server import SOURCE_DIR
-from spark.places import PROJECT
+from spark.places import HASTE, PROJECT
 
 Record = dict[str, Any]
 SCHEMA = "id bigint, customer string, amount double"
@@ -31,9 +31,10 @@ def order(number: int, **more: Any) -> dict[str, Any]:
 
 
 def shell(broker: Broker) -> dict[str, str]:
-    """The environment of a shell in which `penstock` is this tree's, and talks to this broker."""
+    """The environment of a shell in which `penstock` is this tree's, and talks to this broker; Java is in haste."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(SOURCE_DIR), "PENSTOCK_BOOTSTRAP": broker.bootstrap}
+    ours = {"PATH": path, "PYTHONPATH": str(SOURCE_DIR), "JDK_JAVA_OPTIONS": HASTE}
+    return {**os.environ, **ours, "PENSTOCK_BOOTSTRAP": broker.bootstrap}
 
 
 class Shop:

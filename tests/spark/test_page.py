@@ -63,22 +63,29 @@ def test_every_block_runs(
     lines = [json.loads(line) for line in five_minutes.splitlines() if line.startswith("{")]
     rows = {line["pipeline"]: line["rows_total"] for line in lines if "pipeline" in line}
     assert rows == {"orders-lake": 10, "revenue": 10}
+    assert '"pipeline": "orders-lake", "state": "stopped"' in five_minutes
     assert len([line for line in lines if "topic" in line]) == 2, "dead letters"
     assert "no errors" in five_minutes
     assert re.search(r"2026-01-01T10:01:00\S*.*\b1\b.*1\.5", revenue), revenue
 
 
 def test_the_commands_of_readme_run_one_after_the_other(tmp_path: Path) -> None:
-    """On a broker that is new but for what README wrote before; the project is not the one of spark.md."""
+    """On a broker that is new but for what README wrote before. The run itself is that of the page, word for word:
+    `test_every_block_runs` has it."""
     typed = [command for command, _ in commands("README.md") if command.startswith(ON_SPARK)]
-    assert len(typed) >= 3
+    *looks, last = typed
+    assert len(looks) >= 2
     with running_broker(storage="memory") as new:
         run("penstock pub --topic sales --message '{}'", new, tmp_path)
-        said = [run(command, new, tmp_path) for command in typed]
+        said = [run(command, new, tmp_path) for command in looks]
         run("penstock pipeline init shop", new, tmp_path)
     (next_command,) = re.findall(r"then: (.*)", "".join(said))
-    assert next_command in typed, "what `pipeline init` says is what README says"
-    assert '"pipeline": "orders-lake", "state": "stopped"' in said[-1]
+    assert next_command == last, "what `pipeline init` says is what README says"
+    project = re.search(r"cd (\S+) && ", last)
+    assert project is not None and (tmp_path / project[1]).is_dir()
+    steps = last.replace(project[1], "shop").split(" && ")
+    five_minutes = next(block for language, block in FENCES if language == "bash")
+    assert [line for line in five_minutes.splitlines() if line in steps] == steps
 
 
 def test_every_option_has_its_row() -> None:

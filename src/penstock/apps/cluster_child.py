@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from penstock.apps.ready import StartError
@@ -39,8 +39,11 @@ class ClusterChild:
         *,
         stop_s_max: float,
         core: int | None = None,
+        on_exit: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.name = name
+        self._on_exit = on_exit
+        """Called as soon as the process has ended without being told to, before another one is started."""
         self.ready: Mapping[str, object] = {}
         """What it said when it was last ready; empty before."""
         self._command = command
@@ -85,6 +88,8 @@ class ClusterChild:
     async def _watch_restarts(self) -> None:
         while True:
             await self.process.wait()
+            if self._on_exit is not None:
+                await self._on_exit()
             self.ready = await self._await_ready()
             logger.info(
                 "%s is ready again", self.name, extra={"pid": self.ready["pid"], "port": self.ready["port"]}

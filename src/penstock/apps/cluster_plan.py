@@ -27,6 +27,8 @@ from penstock.node.settings_loader import (
 )
 
 BROKERS_MAX = 64
+FACTOR_MAX = 3
+"""Replicas of a topic, unless the settings say otherwise or the cluster is smaller."""
 COORDINATOR_PORT = 99
 DOOR_PORTS = 100
 PORTS_PER_BROKER = 10
@@ -92,6 +94,9 @@ def plan_cluster(loaded: LoadedSettings, count: int, cores: tuple[int, ...] = ()
         for name in PLANNED
         if sources[name] != "default"
     ]
+    if not cores and sources["default_replication_factor"] == "default":
+        # Who starts brokers one by one wants a cluster; who gives one broker several cores wants speed.
+        settings = replace(settings, default_replication_factor=min(FACTOR_MAX, count))
     root = Path(settings.data_dir).absolute()
     brokers = tuple(
         BrokerPlan(

@@ -1,7 +1,8 @@
 """Runs a local cluster in the foreground, for `penstock cluster up` and `penstock start --cores`.
 
-The coordinator starts first, then all brokers in parallel; brokers stop first. Processes that crash are restarted.
-The processes die with this one even if it is killed. A directory belongs to one cluster at a time.
+The coordinator starts first, then all brokers in parallel; brokers stop first. Processes that crash are restarted, and
+the other brokers hear at once that one has. The processes die with this one even if it is killed. A directory belongs
+to one cluster at a time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,10 +32,15 @@ from penstock.apps.cluster_plan import (
 )
 from penstock.apps.process import CLUSTER_FILE, lock_directory
 from penstock.apps.ready import StartError
+from penstock.core.errors import BrokerError
 from penstock.core.model import Address, Storage
 from penstock.node.checkpoint import IDENTITY_FILE
+from penstock.node.cluster.cluster_secret import read_secret
+from penstock.node.cluster.dead_sessions import end_dead_sessions
+from penstock.node.cluster.metadata_link import CoordinatorAccess
 from penstock.node.cluster.metadata_target import CoordinatorTarget
 from penstock.node.connections.addresses import advertised_address, is_loopback
+from penstock.node.runtime.clock import SystemRng
 from penstock.node.runtime.data_directory import DIRECTORY_MODE
 from penstock.node.runtime.disk import DirectoryLock
 
@@ -127,8 +133,13 @@ class LocalCluster:
             ),
         )
         self.brokers = [
-            self._child(broker.name, partial(self._broker_command, broker), core=broker.core)
-            for broker in plan.brokers
+            self._child(
+                broker.name,
+                partial(self._broker_command, broker),
+                core=broker.core,
+                on_exit=partial(self._end_sessions, index),
+            )
+            for index, broker in enumerate(plan.brokers)
         ]
 
     def _child(
@@ -137,6 +148,7 @@ class LocalCluster:
         command: Callable[[Mapping[str, object]], list[str]],
         *,
         core: int | None = None,
+        on_exit: Callable[[], Awaitable[None]] | None = None,
     ) -> ClusterChild:
         return ClusterChild(
             name,
@@ -146,6 +158,7 @@ class LocalCluster:
             self._environment,
             stop_s_max=STOP_S_MAX + self._plan.settings.drain_ms_max / 1000,
             core=core,
+            on_exit=on_exit,
         )
 
     def _ready_file(self, name: str) -> Path:
@@ -153,11 +166,29 @@ class LocalCluster:
 
     def _broker_command(self, broker: BrokerPlan, ready: Mapping[str, object]) -> list[str]:
         """A port that was picked for the broker remains its own: clients and other brokers know it."""
-        at = self.coordinator.ready
-        target = CoordinatorTarget(Address(str(at["host"]), int(str(at["port"]))), str(at["secret_file"]))
+        target = self._coordinator_target()
         ports: dict[str, Any] = {name: int(str(ready[name])) for name in PORTS if name in ready}
         settings = replace(broker.settings, metadata=target.url, **ports)
         return broker_command(settings, self._ready_file(broker.name))
+
+    def _coordinator_target(self) -> CoordinatorTarget:
+        at = self.coordinator.ready
+        return CoordinatorTarget(Address(str(at["host"]), int(str(at["port"]))), str(at["secret_file"]))
+
+    async def _end_sessions(self, index: int) -> None:
+        """A broker has ended: others take over at once, and do not wait until its session has run out."""
+        node_id, process = self._plan.brokers[index].settings.node_id, self.brokers[index].process
+        target = self._coordinator_target()
+        try:
+            access = CoordinatorAccess(target.address, read_secret(Path(target.secret_file)), node_id)
+            await end_dead_sessions(access, SystemRng(), lambda: process.pid is None)
+        except (BrokerError, OSError, EOFError) as error:
+            logger.warning(
+                "cannot tell the coordinator that broker %d has ended, its session runs out: %s",
+                node_id,
+                error or "no answer",
+                extra={"broker": node_id},
+            )
 
     async def run(self, on_ready: Callable[[ClusterReady], None]) -> int:
         """Run until a signal; returns 0 if every process stopped cleanly. A second signal kills them."""

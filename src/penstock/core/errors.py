@@ -388,6 +388,10 @@ class TransactionBusy(NotNow):
     """The previous transaction is still being completed."""
 
 
+class OffsetNotAvailable(NotNow):
+    """The new leader does not know yet up to which offset records are committed."""
+
+
 class UnstableOffset(NotNow):
     """An open transaction has a pending commit for this offset."""
 

@@ -13,9 +13,9 @@ from penstock.core.gossip.peer import CONTROLLER
 from penstock.core.limits import LINK_KEY_BYTES
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
-from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, PartitionSaved
+from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, PartitionRemoved, PartitionSaved
 from penstock.core.machines.cluster.values import GOSSIP_LISTENER, KAFKA_LISTENER, NO_BROKER_EPOCH
-from penstock.core.model import Address
+from penstock.core.model import Address, PartitionId
 from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.core.version import __version__
 from penstock.node.checkpoint import Identity, Registration, save_registration
@@ -120,7 +120,7 @@ def make_member(
         save_registration(runtime.files, Registration(epoch, session, runtime.boot_id))
 
     membership = ClusterMembership(shared, host, catalog, profile, set_active, save)
-    return membership, Controller(shared, host, catalog, identity.node_id)
+    return membership, Controller(shared, host, catalog, identity.node_id, settings)
 
 
 class ReplicaHost(Protocol):
@@ -169,10 +169,13 @@ class MemberEvents:
         self._controller = controller
         self._links = links
         self._replication = replication
+        links.on_trouble = controller.probes.suspect
         self.gossip: GossipMember | None = None
 
     async def join(self, listeners: Mapping[str, Address]) -> None:
         """Take part in the cluster under these addresses."""
+        if self.gossip is not None:
+            self.gossip.on_suspicion = self._controller.probes.suspect
         await self._membership.join(listeners)
         self._controller.start()
         self._replication.start()
@@ -182,10 +185,12 @@ class MemberEvents:
         match event:
             case BrokerSaved(broker):
                 self._membership.follow_registration(broker)
-                self._controller.wake()
+                self._controller.follow_registration(broker)
                 self._links.refresh()
             case PartitionSaved(placed):
-                self._controller.partition_changed(placed)
+                self._controller.follow_partition(placed)
+            case PartitionRemoved(topic_id, index):
+                self._controller.elections.forget(PartitionId(topic_id, index))
             case _:
                 pass
         if self.gossip is not None and isinstance(event, BrokerSaved | BrokerRemoved):

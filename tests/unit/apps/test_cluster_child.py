@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,13 +29,18 @@ while True:
 """
 
 
-def child(home: Path, *code: str, name: str = "broker-1") -> ClusterChild:
+def child(
+    home: Path,
+    *code: str,
+    name: str = "broker-1",
+    on_exit: Callable[[], Awaitable[None]] | None = None,
+) -> ClusterChild:
     ready_file = home / "ready.json"
 
     def command(ready: Mapping[str, object]) -> Sequence[str]:
         return [sys.executable, "-c", *code, str(ready_file), str(ready.get("port", 0))]
 
-    return ClusterChild(name, command, ready_file, home / "log", os.environ, stop_s_max=30)
+    return ClusterChild(name, command, ready_file, home / "log", os.environ, stop_s_max=30, on_exit=on_exit)
 
 
 async def restarted(one: ClusterChild, pid: object) -> None:
@@ -65,6 +70,29 @@ def test_a_port_that_was_picked_is_the_port_after_a_restart(
     asyncio.run(scene())
     assert "broker-1 exited with SIGKILL, restarting" in caplog.text
     assert "broker-1 is ready again" in caplog.text
+
+
+def test_the_end_of_a_process_is_told_before_the_next_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervised_process, "RESTART_S", 0.2)
+
+    async def scene() -> None:
+        told: list[tuple[int, int | None]] = []
+
+        async def on_exit() -> None:
+            told.append((one.process.start_count, one.process.pid))
+
+        one = child(tmp_path, SERVER, on_exit=on_exit)
+        await one.start()
+        first = one.ready["pid"]
+        os.kill(int(str(first)), signal.SIGKILL)
+        await restarted(one, first)
+        assert told == [(1, None)]
+        assert await one.stop() == 0
+        assert told == [(1, None)], "a stop is no surprise"
+
+    asyncio.run(scene())
 
 
 @pytest.mark.parametrize("code", [1, 2])

@@ -75,6 +75,19 @@ def test_mistakes_are_told_before_anything_starts() -> None:
     assert "remove it (flag --metadata)" in told_all[1]
 
 
+@pytest.mark.parametrize(("brokers", "factor"), [(1, 1), (2, 2), (3, 3), (5, 3)])
+def test_topics_of_a_local_cluster_have_up_to_three_replicas(brokers: int, factor: int) -> None:
+    plan = plan_cluster(load_settings(), brokers)
+    assert {one.settings.default_replication_factor for one in plan.brokers} == {factor}
+
+
+def test_the_settings_and_the_brokers_of_one_machine_decide_otherwise() -> None:
+    given = plan_cluster(load_settings(None, {}, {"default_replication_factor": 2}), 3)
+    assert {one.settings.default_replication_factor for one in given.brokers} == {2}
+    cores = plan_cluster(load_settings(), 3, (0, 1, 2))
+    assert {one.settings.default_replication_factor for one in cores.brokers} == {0}
+
+
 def test_brokers_that_are_not_started_are_known(tmp_path: Path) -> None:
     for name in ("broker-1", "broker-2", "broker-3", "coordinator"):
         (tmp_path / name).mkdir()

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from penstock.apps.cli.cluster_moves import MOVES
+from penstock.apps.cli.cluster_placement import PLACEMENT
 from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.cluster_view import run_foreground
 from penstock.apps.cli.failures import StartFailed
@@ -20,10 +21,10 @@ from penstock.apps.ready import StartError
 
 @click.group()
 def cluster() -> None:
-    """Run several brokers as one cluster, inspect it, and move partitions."""
+    """Run several brokers as one cluster, inspect it, and place partitions."""
 
 
-for _command in (*VIEWS, *MOVES):
+for _command in (*VIEWS, *MOVES, *PLACEMENT):
     cluster.add_command(_command)
 
 

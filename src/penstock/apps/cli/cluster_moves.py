@@ -65,8 +65,8 @@ def drain(
     if undo:
         if dry_run or wait:
             raise click.UsageError("--undo cannot be combined with --dry-run or --wait.")
-        _source(bootstrap).change(path, method="DELETE")
-        _say(output, {"broker": broker_id, "draining": False}, f"Broker {broker_id} is used again.")
+        source_of(bootstrap).change(path, method="DELETE")
+        say_result(output, {"broker": broker_id, "draining": False}, f"Broker {broker_id} is used again.")
         return
     # The controller starts the moves, maybe later: the broker is drained once it is empty.
     _start(path, dry_run, yes, wait, bootstrap, output, lambda source: _replicas(source, broker_id))
@@ -82,15 +82,15 @@ def decommission(broker_id: int, yes: bool, bootstrap: str, output: str) -> None
 
     A running broker is drained. When it is empty, stop it and run the same command again.
     """
-    source = _source(bootstrap)
+    source = source_of(bootstrap)
     broker = _broker(source, broker_id)
     if not broker["fenced"]:
         path = f"/api/v1/cluster/brokers/{broker_id}/drain"
         if not yes and not broker["draining"]:
-            _confirm(source, source.change(path, dry_run="true")["moves"], output)
+            confirm_moves(source, source.change(path, dry_run="true")["moves"], output)
         source.change(path, dry_run="false")
-        _await(source, lambda: _replicas(source, broker_id))
-        _say(
+        await_moves(source, lambda: _replicas(source, broker_id))
+        say_result(
             output,
             {"broker": broker_id, "state": "empty"},
             f"Broker {broker_id} is empty. Stop it, then run this command again to remove it.",
@@ -102,7 +102,7 @@ def decommission(broker_id: int, yes: bool, bootstrap: str, output: str) -> None
             " that they can be moved."
         )
     source.unregister(broker_id)
-    _say(
+    say_result(
         output,
         {"broker": broker_id, "state": "removed"},
         f"Broker {broker_id} is no longer part of the cluster.",
@@ -120,16 +120,16 @@ def decommission(broker_id: int, yes: bool, bootstrap: str, output: str) -> None
 def moves(cancel: bool, wait: bool, is_watched: bool, bootstrap: str, output: str) -> None:
     """Show the moves in progress: bytes copied and left, and the rate."""
     if cancel:
-        source = _source(bootstrap)
+        source = source_of(bootstrap)
         found = source.moves()
         problems = source.cancel([(one["topic"], one["partition"]) for one in found])
         if problems:
             raise RefusedByBroker("Not all moves could be cancelled. " + "; ".join(problems))
-        _say(output, {"cancelled": len(found)}, f"{counted(len(found), 'move')} cancelled.")
+        say_result(output, {"cancelled": len(found)}, f"{counted(len(found), 'move')} cancelled.")
     elif wait:
-        source = _source(bootstrap)
-        _await(source, lambda: len(source.moves()))
-        _say(output, {"moves": []}, "No moves in progress.")
+        source = source_of(bootstrap)
+        await_moves(source, lambda: len(source.moves()))
+        say_result(output, {"moves": []}, "No moves in progress.")
     else:
         present(bootstrap, output, _read_moves, is_watched=is_watched)
 
@@ -174,36 +174,43 @@ def _start(
     """With `wait` until nothing is left: by default none of the moves that were started."""
     if dry_run and (yes or wait):
         raise click.UsageError("--dry-run cannot be combined with --yes or --wait.")
-    source = _source(bootstrap)
+    source = source_of(bootstrap)
     if dry_run or not yes:
         planned = source.change(path, dry_run="true")["moves"]
         if dry_run:
-            _show_plan(source, planned, output)
+            show_plan(source, planned, output)
             return
-        _confirm(source, planned, output)
+        confirm_moves(source, planned, output)
     started = source.change(path, dry_run="false")["moves"]
-    places = {(one["topic"], one["partition"]) for one in started}
     if wait and count_left is not None:
-        _await(source, partial(count_left, source))
-    elif wait and started:
-        _await(source, lambda: sum((one["topic"], one["partition"]) in places for one in source.moves()))
+        await_moves(source, partial(count_left, source))
+    report_started(source, started, output, wait=wait)
+
+
+def report_started(source: ClusterSource, started: list[Content], output: str, *, wait: bool) -> None:
+    """Say which moves were started; with `wait`, once none of them is in progress."""
+    places = {(one["topic"], one["partition"]) for one in started}
+    if wait and started:
+        await_moves(source, lambda: sum((one["topic"], one["partition"]) in places for one in source.moves()))
     verb = "moved" if wait else "started to move"
     text = f"{counted(len(started), 'partition')} {verb}." if started else "Nothing to move."
     if started and not wait:
         text += " See `penstock cluster moves`."
-    _say(output, {"started": bool(started), "moves": started}, text)
+    say_result(output, {"started": bool(started), "moves": started}, text)
 
 
-def _confirm(source: ClusterSource, planned: list[Content], output: str) -> None:
+def confirm_moves(source: ClusterSource, planned: list[Content], output: str) -> None:
+    """Show the moves and ask, on a terminal; elsewhere only --yes starts them."""
     if not planned:
         return
     if not sys.stdin.isatty():
         raise click.UsageError("Add --yes to start the moves, or --dry-run to see them.")
-    _show_plan(source, planned, output)
+    show_plan(source, planned, output)
     click.confirm("Start?", abort=True)
 
 
-def _show_plan(source: ClusterSource, planned: list[Content], output: str) -> None:
+def show_plan(source: ClusterSource, planned: list[Content], output: str) -> None:
+    """Show moves that have not started, with the bytes that they copy."""
     sizes = source.sizes()
     content, rows, total = [], list[tuple[object, ...]](), 0
     for one in planned:
@@ -228,7 +235,7 @@ def _moved_bytes(one: Content, sizes: Mapping[tuple[str, int], int]) -> int:
 # -- wait
 
 
-def _await(source: ClusterSource, count_left: Callable[[], int]) -> None:
+def await_moves(source: ClusterSource, count_left: Callable[[], int]) -> None:
     """Wait until nothing is left, with a line on stderr whenever something has changed."""
     said = ""
     while left := count_left():
@@ -259,7 +266,8 @@ def _broker(source: ClusterSource, broker_id: int) -> Content:
     raise ObjectNotFound(f"There is no broker {broker_id}. See `penstock cluster brokers`.")
 
 
-def _source(bootstrap: str) -> ClusterSource:
+def source_of(bootstrap: str) -> ClusterSource:
+    """The cluster behind a bootstrap list."""
     from penstock.apps.cli.cluster_source import ClusterSource
 
     return ClusterSource(bootstrap)
@@ -273,7 +281,8 @@ def _ids(broker_ids: list[int]) -> str:
     return ", ".join(map(str, broker_ids))
 
 
-def _say(output: str, content: dict[str, Any], text: str) -> None:
+def say_result(output: str, content: dict[str, Any], text: str) -> None:
+    """Say what was done, as text or as JSON."""
     say(json.dumps(content) if output == "json" else text)
 
 

@@ -24,10 +24,16 @@ LISTENERS = "penstock.listeners"
 REPLY_BYTES_MAX = 1 << 28
 _BROKER_RESOURCE = 4
 _METADATA_VERSION_MAX = 10
-_OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
+_OK, _NO_CONTENT, _MULTI_STATUS, _NOT_FOUND = 200, 204, 207, 404
 _UNKNOWN_PATH = "NoSuchPath"
 
 Content = dict[str, Any]
+
+_FILTERS_OF_KAFKA: dict[str, Callable[[Content], bool]] = {
+    "offline": lambda one: one["leader"] is None,
+    "under_replicated": lambda one: len(one["isr"]) < len(one["replicas"]),
+}
+"""Filters by health that the metadata of Kafka clients is enough for."""
 
 
 class Found(NamedTuple):
@@ -36,6 +42,13 @@ class Found(NamedTuple):
     content: Content
     source: str
     why_not_http: str = ""
+
+
+class TopicPlacement(NamedTuple):
+    """Replicas by partition, and racks by broker."""
+
+    replicas: list[list[int]]
+    racks: dict[int, str]
 
 
 class ClusterSource:
@@ -52,16 +65,51 @@ class ClusterSource:
         """Brokers, controller, and how much each broker holds."""
         return self._found("/api/v1/cluster", {}) or self._from_kafka(self._kafka_overview)
 
-    def partitions(self, *, only_offline: bool, with_internal: bool) -> Found:
-        """Leaders and replicas of partitions."""
-        query = {"offline": str(only_offline).lower(), "internal": str(with_internal).lower()}
+    def partitions(self, filters: Sequence[str] = (), *, with_internal: bool) -> Found:
+        """Leaders and replicas of partitions; with filters only those that one of them takes."""
+        path, query = "/api/v1/cluster/topics", {"internal": str(with_internal).lower()}
+        query |= dict.fromkeys(filters, "true")
 
         def read() -> Content:
             topics = [one for one in self._metadata().topics if with_internal or not one.is_internal]
-            listed = [one for one in _partitions(topics) if not only_offline or one["leader"] is None]
+            listed = [
+                one
+                for one in _partitions(topics)
+                if not filters or any(_FILTERS_OF_KAFKA[name](one) for name in filters)
+            ]
             return {"partitions": listed}
 
-        return self._found("/api/v1/cluster/topics", query) or self._from_kafka(read)
+        if not _FILTERS_OF_KAFKA.keys() >= set(filters):
+            return self._only_http(path, query)
+        return self._found(path, query) or self._from_kafka(read)
+
+    def placement(self, topic: str) -> TopicPlacement:
+        """The replicas of a topic's partitions, and the racks of the running brokers that have one."""
+        with translated(self._bootstrap):
+            found = self._metadata()
+        racks = {one.node_id: one.rack for one in found.brokers if one.rack}
+        placed = [
+            list(one.replica_nodes) for each in found.topics if each.name == topic for one in each.partitions
+        ]
+        return TopicPlacement(placed, racks)
+
+    def eligible(self, topic: str) -> dict[int, tuple[list[int], list[int]]]:
+        """Per partition the eligible leader replicas and the last known ones; empty if the broker does not tell."""
+        request = messages.DescribeTopicPartitionsRequest
+        found: dict[int, tuple[list[int], list[int]]] = {}
+        cursor = None
+        while True:
+            wanted = request(topics=[request.TopicRequest(name=topic)], cursor=cursor)
+            try:
+                answer = self._kafka.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, wanted, ANYONE)
+            except ClientError:
+                return found
+            for one in (each for described in answer.topics for each in described.partitions):
+                found[one.partition_index] = one.eligible_leader_replicas or [], one.last_known_elr or []
+            after = answer.next_cursor
+            if after is None:
+                return found
+            cursor = request.Cursor(topic_name=after.topic_name, partition_index=after.partition_index)
 
     def ring(self) -> Found:
         return self._only_http("/api/v1/cluster/ring")
@@ -99,9 +147,11 @@ class ClusterSource:
 
     # -- changes
 
-    def change(self, path: str, *, method: str = "POST", **query: str) -> Content:
+    def change(
+        self, path: str, *, method: str = "POST", body: Content | None = None, **query: str
+    ) -> Content:
         """Make a change through the first HTTP door that answers. Raises RefusedByBroker."""
-        return self._only_http(path, query, method).content
+        return self._only_http(path, query, method, body).content
 
     def unregister(self, broker_id: int) -> None:
         """Remove a broker that is stopped and empty."""
@@ -132,8 +182,14 @@ class ClusterSource:
 
     # -- HTTP
 
-    def _only_http(self, path: str, query: Mapping[str, str] | None = None, method: str = "GET") -> Found:
-        found = self._found(path, query or {}, method)
+    def _only_http(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        method: str = "GET",
+        body: Content | None = None,
+    ) -> Found:
+        found = self._found(path, query or {}, method, body)
         if found is None:
             raise NoBroker(
                 f"No HTTP door answers, and Kafka calls do not tell this: {self._why}. Start brokers with an HTTP door"
@@ -141,9 +197,11 @@ class ClusterSource:
             )
         return found
 
-    def _found(self, path: str, query: Mapping[str, str], method: str = "GET") -> Found | None:
+    def _found(
+        self, path: str, query: Mapping[str, str], method: str = "GET", body: Content | None = None
+    ) -> Found | None:
         """The answer of the first HTTP door that has one. Sets `_why` if there is none."""
-        for found in self._answers(path, query, method):
+        for found in self._answers(path, query, method, body):
             return Found(found, HTTP)
         return None
 
@@ -151,7 +209,9 @@ class ClusterSource:
         """The answers of all HTTP doors that have one. Raises NoBroker if there is none."""
         return list(self._answers(path, {}, "GET")) or [self._only_http(path).content]
 
-    def _answers(self, path: str, query: Mapping[str, str], method: str) -> Iterator[Content]:
+    def _answers(
+        self, path: str, query: Mapping[str, str], method: str, body: Content | None = None
+    ) -> Iterator[Content]:
         reasons = []
         with translated(self._bootstrap):
             brokers = self._kafka.brokers()
@@ -169,7 +229,7 @@ class ClusterSource:
                 reasons.append(f"broker {broker_id} has none")
                 continue
             try:
-                yield _send(method, door, f"{path}?{urlencode(query)}" if query else path)
+                yield _send(method, door, f"{path}?{urlencode(query)}" if query else path, body)
             except (OSError, HTTPException, ValueError) as error:
                 reasons.append(f"broker {broker_id} at {door}: {error}")
         self._why = "; ".join(reasons) or "no broker is running"
@@ -212,7 +272,9 @@ class ClusterSource:
             "controller_epoch": None,
             "metadata_index": None,
             "partitions": len(partitions),
-            "offline_partitions": sum(one["leader"] is None for one in partitions),
+            "offline_partitions": sum(map(_FILTERS_OF_KAFKA["offline"], partitions)),
+            "under_replicated_partitions": sum(map(_FILTERS_OF_KAFKA["under_replicated"], partitions)),
+            "under_min_isr_partitions": None,
             "brokers": [
                 {
                     "id": broker_id,
@@ -248,24 +310,26 @@ def read_listeners(value: str) -> dict[str, Address]:
     return found
 
 
-def _send(method: str, door: Address, path: str) -> Content:
+def _send(method: str, door: Address, path: str, body: Content | None) -> Content:
     """Raises OSError, HTTPException or ValueError if the door does not answer, RefusedByBroker if it refuses."""
     connection = HTTPConnection(door.host, door.port, timeout=CONNECT_SECONDS_MAX)
+    headers = {} if body is None else {"Content-Type": "application/json"}
     try:
-        connection.request(method, path)
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
-        body = response.read(REPLY_BYTES_MAX)
+        reply = response.read(REPLY_BYTES_MAX)
     finally:
         connection.close()
     if response.status == _NO_CONTENT:
         return {}
-    content = json.loads(body)
+    content = json.loads(reply)
     if response.status == _NOT_FOUND and content.get("code") in (None, _UNKNOWN_PATH):
         raise ValueError("it does not know this request; upgrade the broker")
     if not isinstance(content, dict):
         raise ValueError("the response is not a JSON object")
-    if response.status != _OK:
-        raise RefusedByBroker(f"{door}: {content.get('detail', response.reason)}")
+    if response.status not in (_OK, _MULTI_STATUS):
+        refusal = f"{door}: {content.get('detail', response.reason)}"
+        raise (ObjectNotFound if response.status == _NOT_FOUND else RefusedByBroker)(refusal)
     return content
 
 
@@ -280,6 +344,9 @@ def _partitions(topics: Sequence[messages.MetadataResponse.MetadataResponseTopic
                 "partition_epoch": None,
                 "replicas": list(one.replica_nodes),
                 "isr": list(one.isr_nodes),
+                "min_isr": None,
+                "elr": None,
+                "last_known_elr": None,
                 "offline": list(one.offline_replicas),
                 "adding": None,
                 "removing": None,

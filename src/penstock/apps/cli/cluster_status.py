@@ -22,6 +22,19 @@ Content = dict[str, Any]
 UNKNOWN = "-"
 _BROKER_COLUMNS = ("broker", "state", "session", "Kafka", "HTTP", "rack", "epoch", "leaders", "replicas")
 
+_PROBLEMS = {
+    "offline_partitions": ("--offline", "without a leader"),
+    "under_replicated_partitions": ("--under-replicated", "under-replicated"),
+    "under_min_isr_partitions": ("--under-min-isr", "below min.insync.replicas"),
+}
+"""Counts of the overview: the flag that lists these partitions, and how they are called."""
+_FILTERS = {
+    "offline": "Only partitions without a leader.",
+    "under_replicated": "Only partitions of which a replica is not in sync.",
+    "under_min_isr": "Only partitions with too few in-sync replicas: writes with acks=all are refused.",
+    "at_min_isr": "Only partitions for which the loss of one more in-sync replica stops writes with acks=all.",
+}
+
 
 @dataclass
 class View:
@@ -103,18 +116,22 @@ def status(is_watched: bool, bootstrap: str, output: str) -> None:
 def _read_status(source: ClusterSource) -> View:
     found = source.overview()
     content = found.content
-    offline = content["offline_partitions"]
-    without = f", {offline:,} without a leader" if offline else ", all with a leader"
     count = content["partitions"]
     lines = [
         f"Cluster {content['cluster_id']}: {_states(content['brokers'])}",
         f"  controller   {_controller_words(content)}",
         f"  metadata     index {_known(content['metadata_index'])}",
-        f"  partitions   {count:,}{without if count else ''}",
+        f"  partitions   {count:,}{_health_words(content) if count else ''}",
     ]
-    if offline:
-        lines.append("  See which: penstock cluster topics --offline")
+    flags = [flag for name, (flag, _) in _PROBLEMS.items() if content[name]]
+    if flags:
+        lines.append(f"  See which: penstock cluster topics {' '.join(flags)}")
     return view_of(found, lines, _BROKER_COLUMNS, [_broker_row(one) for one in content["brokers"]])
+
+
+def _health_words(content: Content) -> str:
+    found = [f"{content[name]:,} {which}" for name, (_, which) in _PROBLEMS.items() if content[name]]
+    return ", " + (", ".join(found) or "all with a leader and in sync")
 
 
 @click.command()
@@ -166,29 +183,37 @@ def _states(found: list[Content]) -> str:
 # -- topics
 
 
+def _filter_options(command: Callable[..., None]) -> Callable[..., None]:
+    for name, meaning in reversed(_FILTERS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", name, is_flag=True, help=meaning)(command)
+    return command
+
+
 @click.command()
 @click.argument("names", nargs=-1, metavar="[TOPIC]...")
-@click.option(
-    "--offline", is_flag=True, help="Only partitions without a leader; those of internal topics too."
-)
+@_filter_options
 @click.option("--internal", is_flag=True, help="Include internal topics.")
 @watch_option
 @bootstrap_option
 @output_option
 def topics(
-    names: tuple[str, ...], offline: bool, internal: bool, is_watched: bool, bootstrap: str, output: str
+    names: tuple[str, ...], internal: bool, is_watched: bool, bootstrap: str, output: str, **flags: bool
 ) -> None:
-    """List partitions with their leaders and replicas."""
+    """List partitions with their leaders and replicas.
+
+    Filters add up, and include internal topics.
+    """
+    filters = [name for name in _FILTERS if flags[name]]
 
     def read(source: ClusterSource) -> View:
-        with_internal = internal or offline or bool(names)
-        found = source.partitions(only_offline=offline, with_internal=with_internal)
+        with_internal = internal or bool(filters) or bool(names)
+        found = source.partitions(filters, with_internal=with_internal)
         if names:
             listed = [one for one in found.content["partitions"] if one["topic"] in names]
             found.content["partitions"] = listed
         rows = [_partition_row(one) for one in found.content["partitions"]]
-        lines = [] if rows else ["No partitions without a leader." if offline else "No partitions."]
-        columns = ("topic", "partition", "leader", "epoch", "replicas", "in sync", "moving")
+        lines = [] if rows else ["No such partitions." if filters else "No partitions."]
+        columns = ("topic", "partition", "leader", "epoch", "replicas", "in sync", "eligible", "moving")
         return view_of(found, lines, columns, rows)
 
     present(bootstrap, output, read, is_watched=is_watched)
@@ -204,6 +229,7 @@ def _partition_row(one: Content) -> tuple[object, ...]:
         one["leader_epoch"],
         _ids(one["replicas"]),
         _ids(one["isr"]),
+        ", ".join(map(str, one["elr"] or ())) or UNKNOWN,
         " ".join(moves) or UNKNOWN,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,11 @@ from penstock.client.errors import ClientError
 from penstock.node.definitions.units import parse_bytes, parse_ms
 
 if TYPE_CHECKING:
+    from penstock.client.descriptions import TopicDescription
     from penstock.client.rdkafka.admin import Admin
+
+Eligible = Mapping[int, tuple[list[int], list[int]]]
+"""Eligible leader replicas and last known ones by partition."""
 
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 name_argument = click.argument("name", metavar="NAME")
@@ -54,6 +58,13 @@ def _plain(name: str, value: str) -> str:
 @click.option(
     "--partitions", type=click.IntRange(min=1), metavar="N", help="[default: the broker's default_partitions]"
 )
+@click.option(
+    "--replication-factor",
+    "replicas",
+    type=click.IntRange(1, 2**15 - 1),
+    metavar="N",
+    help="Replicas of each partition, at most one per broker.  [default: the cluster's default_replication_factor]",
+)
 @config_option
 @click.option("--if-not-exists", is_flag=True, help="Ignore topics that already exist.")
 @bootstrap_option
@@ -61,21 +72,35 @@ def _plain(name: str, value: str) -> str:
 def create(
     names: tuple[str, ...],
     partitions: int | None,
+    replicas: int | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
     bootstrap: str,
     output: str,
 ) -> None:
-    """Create topics."""
+    """Create topics.
+
+    Warns if replicas share a machine, and says what two replicas cost.
+    """
     settings = read_configs(configs)
     from penstock.apps.cli.client import connect_admin
+    from penstock.apps.cli.topic_replicas import replica_warnings
 
     admin = connect_admin(bootstrap)
-    created = {
-        name for name in names if admin.create_topic(name, partitions, settings, if_not_exists=if_not_exists)
-    }
-    rows = [{"topic": name, "created": name in created} for name in names]
-    _say(output, rows, [f"{name}: {'created' if name in created else 'already exists'}" for name in names])
+    rows: list[dict[str, object]] = []
+    for name in names:
+        is_new = admin.create_topic(
+            name, partitions, settings, replicas=replicas, if_not_exists=if_not_exists
+        )
+        rows.append({"topic": name, "created": is_new})
+        warnings = replica_warnings(admin, bootstrap, name) if is_new else []
+        if warnings:
+            rows[-1]["warnings"] = warnings
+        for warning in warnings:
+            say(f"{name}: {warning}", err=True)
+    _say(
+        output, rows, [f"{row['topic']}: {'created' if row['created'] else 'already exists'}" for row in rows]
+    )
 
 
 @topic.command("list")
@@ -104,13 +129,20 @@ def list_topics(internal: bool, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @output_option
 def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, output: str) -> None:
-    """Show the partitions and settings of topics."""
+    """Show the partitions and settings of topics.
+
+    Eligible replicas have left the in-sync ones while these were too few, so they have every acknowledged record and
+    may lead again.
+    """
     from penstock.apps.cli.client import connect_admin
+    from penstock.apps.cli.cluster_source import ClusterSource
 
     admin = connect_admin(bootstrap)
     found = [admin.describe_topic(name, all_configs=all_configs) for name in names]
+    source = ClusterSource(bootstrap)
+    eligible = {one.topic: source.eligible(one.topic) for one in found}
     if output == "json":
-        say(json.dumps([asdict(described) for described in found], indent=2))
+        say(json.dumps([_content(one, eligible[one.topic]) for one in found], indent=2))
         return
     from penstock.apps.cli.tables import show_table
 
@@ -123,14 +155,26 @@ def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, output: 
                 part.end_offset,
                 part.records,
                 _ids(part.replicas),
+                _ids(part.in_sync),
+                _ids(eligible[described.topic].get(part.partition, ([], []))[0]) or "-",
             )
             for part in described.partitions
         ]
-        columns = ("partition", "leader", "start offset", "end offset", "offsets", "replicas")
+        columns = (
+            "partition", "leader", "start offset", "end offset", "offsets", "replicas", "in sync", "eligible",
+        )  # fmt: skip
         show_table(columns, rows, title=described.topic)
         if described.configs:
             settings = [(config.name, config.value, config.source) for config in described.configs]
             show_table(("setting", "value", "source"), settings)
+
+
+def _content(described: TopicDescription, eligible: Eligible) -> dict[str, object]:
+    """A topic as JSON. What the broker does not tell is null."""
+    content = asdict(described)
+    for part in content["partitions"]:
+        part["elr"], part["last_known_elr"] = eligible.get(part["partition"], (None, None))
+    return content
 
 
 @topic.command()

@@ -34,6 +34,9 @@ def append_replicated(
             f"{log.directory}: replicated batch has epoch {header.leader_epoch}, the leader's is {leader_epoch}"
         )
     if header.leader_epoch < log.epochs.latest:
+        # The owner led in the latest epochs and wrote nothing in them; the leader's log need not have them.
+        log.epochs.cut_end(log.end_offset)
+    if header.leader_epoch < log.epochs.latest:
         raise Fenced(
             f"{log.directory}: replicated batch has epoch {header.leader_epoch}, the log has {log.epochs.latest}"
         )

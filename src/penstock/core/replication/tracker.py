@@ -133,6 +133,11 @@ class ReplicaTracker:
         placed = self.placed
         return sum(one not in placed.adding for one in placed.isr)
 
+    @property
+    def replica_count(self) -> int:
+        """All replicas, counted likewise: a minimum above it means all of them."""
+        return len(self.placed.replicas) - len(self.placed.adding)
+
     # -- what is committed
 
     def committable(self, flushed_offset: int, isr_size_min: int, now_s: float) -> int:
@@ -224,6 +229,14 @@ class ReplicaTracker:
             stays = one in placed.isr and registered is not None
             isr.append(IsrMember(one, registered.epoch if stays and registered is not None else known))
         return IsrChange(placed.id, placed.leader_epoch, placed.partition_epoch, isr)
+
+    def is_followed(self, now_s: float, within_s: float) -> bool:
+        """Whether all other members of the ISR have fetched within this time. Nobody follows a leader that was replaced
+        without hearing of it."""
+        return all(
+            known is not None and now_s - known.fetched_s <= within_s
+            for known in map(self._followers.get, self._maximal)
+        )
 
     # -- moves of the leader
 

@@ -10,17 +10,24 @@ from penstock.core.model import Address
 from penstock.doors.http.exchange import Exchange
 from penstock.doors.http.query import Choice, Field
 from penstock.node.runtime.slices import Sliced
-from penstock.node.waist.overview import BrokerOverview, PlacedPartition, RingShare
+from penstock.node.waist.overview import BrokerOverview, HealthFilter, PlacedPartition, RingShare
 from penstock.node.waist.waist import Waist
 from penstock.wire.http.response import Response, json_response, json_rows
 
+_FLAG = Choice(("false", "true"))
+_FILTERS = {
+    "offline": "without a leader",
+    "under_replicated": "of which a replica is not in sync",
+    "under_min_isr": "with fewer in-sync replicas than writes with acks=all need",
+    "at_min_isr": "with exactly as many in-sync replicas as writes with acks=all need",
+}
+"""In the order of `HealthFilter`."""
 PARTITION_FIELDS = (
-    Field(
-        "offline", Choice(("false", "true")), "false", "Whether only partitions without a leader are listed."
+    *(
+        Field(name, _FLAG, "false", f"Whether partitions {which} are listed; several filters add up.")
+        for name, which in _FILTERS.items()
     ),
-    Field(
-        "internal", Choice(("false", "true")), "false", "Whether partitions of internal topics are listed."
-    ),
+    Field("internal", _FLAG, "false", "Whether partitions of internal topics are listed."),
 )
 
 _SHARE_DIGITS = 4
@@ -43,6 +50,8 @@ class HttpClusterHandlers:
             "metadata_index": found.metadata_index,
             "partitions": found.partitions,
             "offline_partitions": found.offline_partitions,
+            "under_replicated_partitions": found.under_replicated_partitions,
+            "under_min_isr_partitions": found.under_min_isr_partitions,
         }
         return (yield from json_rows(head, "brokers", map(_broker, found.brokers)))
 
@@ -51,7 +60,7 @@ class HttpClusterHandlers:
         query = exchange.query
         found = self._verbs.partitions(
             exchange.session,
-            only_offline=query["offline"] == "true",
+            HealthFilter(*(query[name] == "true" for name in _FILTERS)),
             with_internal=query["internal"] == "true",
         )
         return json_rows({}, "partitions", map(_partition, found))
@@ -116,6 +125,9 @@ def _partition(one: PlacedPartition) -> dict[str, Any]:
         "partition_epoch": one.partition_epoch,
         "replicas": state.replica_ids,
         "isr": state.isr_ids,
+        "min_isr": one.isr_size_min,
+        "elr": list(one.elr),
+        "last_known_elr": list(one.last_known),
         "offline": state.offline_ids,
         "adding": list(one.adding),
         "removing": list(one.removing),

@@ -97,6 +97,7 @@ STATUSES: dict[type[BrokerError], HTTPStatus] = {
     errors.NotCoordinator: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.Rebalancing: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.TransactionBusy: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.OffsetNotAvailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.UnstableOffset: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.CorruptBatch: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.TornSegment: HTTPStatus.INTERNAL_SERVER_ERROR,

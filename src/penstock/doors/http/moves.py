@@ -34,21 +34,23 @@ class HttpMoveHandlers:
         """POST /api/v1/cluster/rebalance"""
         is_dry_run = exchange.query["dry_run"] == "true"
         moves = await self._verbs.rebalance(exchange.session, is_dry_run=is_dry_run)
-        return await self._planned(moves, is_dry_run)
+        return await self._slices.run(planned_moves(moves, is_dry_run=is_dry_run))
 
     async def drain(self, exchange: Exchange) -> Response:
         """POST /api/v1/cluster/brokers/{broker}/drain"""
         is_dry_run = exchange.query["dry_run"] == "true"
         moves = await self._verbs.drain(exchange.session, _broker_id(exchange), is_dry_run=is_dry_run)
-        return await self._planned(moves, is_dry_run)
+        return await self._slices.run(planned_moves(moves, is_dry_run=is_dry_run))
 
     async def undrain(self, exchange: Exchange) -> Response:
         """DELETE /api/v1/cluster/brokers/{broker}/drain"""
         await self._verbs.undrain(exchange.session, _broker_id(exchange))
         return Response(HTTPStatus.NO_CONTENT)
 
-    async def _planned(self, moves: list[PlannedMove], is_dry_run: bool) -> Response:
-        return await self._slices.run(json_rows({"started": not is_dry_run}, "moves", map(_move, moves)))
+
+def planned_moves(moves: list[PlannedMove], *, is_dry_run: bool) -> Sliced[Response]:
+    """The response to a request that moves partitions."""
+    return json_rows({"started": not is_dry_run}, "moves", map(_move, moves))
 
 
 def _broker_id(exchange: Exchange) -> int:

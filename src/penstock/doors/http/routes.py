@@ -14,6 +14,7 @@ from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
 from penstock.doors.http.moves import DRY_RUN_FIELDS, HttpMoveHandlers
+from penstock.doors.http.placement import HttpPlacementHandlers
 from penstock.doors.http.query import Field
 from penstock.doors.http.tail import TAIL_FIELDS
 from penstock.doors.http.topics import LIST_FIELDS, HttpTopicHandlers
@@ -50,6 +51,7 @@ def make_routes(
     groups: HttpGroupHandlers,
     cluster: HttpClusterHandlers,
     moves: HttpMoveHandlers,
+    placement: HttpPlacementHandlers,
     health: HealthHandlers,
     openapi: Handler,
 ) -> tuple[Route, ...]:
@@ -84,6 +86,7 @@ def make_routes(
               {200: "Lag"}, (404,)),
         *_cluster_routes(f"{api}/cluster", cluster),
         *_move_routes(f"{api}/cluster", moves),
+        *_placement_routes(f"{api}/cluster", placement),
         Route("GET", "/healthz", "healthz", "Whether the broker is alive.", health.alive, {200: "Alive"}),
         Route("GET", "/readyz", "readyz", "Whether the broker is ready for clients.", health.ready,
               {200: "Ready", 503: "Ready"}),
@@ -116,6 +119,15 @@ def _move_routes(path: str, moves: HttpMoveHandlers) -> tuple[Route, ...]:
               {200: "PlannedMoves"}, (400, 404, 409), query=DRY_RUN_FIELDS),
         Route("DELETE", drain, "undrain", "Use a drained broker again.", moves.undrain, {204: None},
               (400, 404, 409)),
+    )  # fmt: skip
+
+
+def _placement_routes(path: str, placement: HttpPlacementHandlers) -> tuple[Route, ...]:
+    return (
+        Route("POST", f"{path}/elections", "elect", "Elect leaders: preferred replicas, or any if nobody leads.",
+              placement.elect, {200: "Elections", 207: "Elections"}, (404, 413), body="NewElection"),
+        Route("POST", f"{path}/reassignments", "reassign", "Change the replicas of partitions.", placement.reassign,
+              {200: "PlannedMoves"}, (404, 409, 413, 422), body="NewReassignments", query=DRY_RUN_FIELDS),
     )  # fmt: skip
 
 

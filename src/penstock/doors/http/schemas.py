@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.core.limits import PARTITIONS_PER_TOPIC_MAX
+from penstock.core.limits import ADMIN_ENTRIES_MAX, BROKER_ID_MAX, PARTITIONS_PER_TOPIC_MAX
 from penstock.doors.http.messages import BATCH_MESSAGES_MAX
+from penstock.doors.http.placement import FACTOR_MAX, KINDS
 from penstock.wire.http.messages import TIMESTAMP_MS_MAX
 
 Schema = dict[str, Any]
@@ -89,6 +90,8 @@ _TEXTS: Schema = {"type": "object", "additionalProperties": _TEXT}
 _BROKER_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
 _CONFIGS = _TEXTS
 
+_FACTOR: Schema = {"type": "integer", "minimum": 1, "maximum": FACTOR_MAX}
+_NAMED: Schema = {"topic": _TOPIC, "partition": _PARTITION}
 _MOVE: Schema = {"topic": _TEXT, "partition": _COUNT, "from": _list(_COUNT), "to": _list(_COUNT)}
 _KNOWN_HERE: Schema = {
     "type": ["integer", "null"],
@@ -145,7 +148,10 @@ SCHEMAS: dict[str, Schema] = {
         {
             "name": _TOPIC,
             "partitions": _PARTITIONS,
-            "replication_factor": {"type": "integer", "enum": [1]},
+            "replication_factor": {
+                **_FACTOR,
+                "description": "At most as many as there are brokers; the cluster's default if it is absent.",
+            },
             "configs": _CONFIGS,
         },
         ["name"],
@@ -234,6 +240,75 @@ SCHEMAS: dict[str, Schema] = {
         },
         ["group", "lag", "partitions"],
     ),
+    "NewElection": _object(
+        {
+            "kind": {
+                "type": "string",
+                "enum": list(KINDS),
+                "default": "preferred",
+                "description": "`unclean` elects any replica of a partition without a leader: records that only others"
+                " have are lost.",
+            },
+            "partitions": _list(
+                _object(_NAMED, ["topic"]),
+                minItems=1,
+                maxItems=ADMIN_ENTRIES_MAX,
+                description="Without it: all partitions that need such an election.",
+            ),
+        },
+        [],
+    ),
+    "Elections": _object(
+        {
+            "kind": _TEXT,
+            "failed": _COUNT,
+            "elections": _list(
+                _object(
+                    {
+                        "topic": _TEXT,
+                        "partition": _COUNT,
+                        "elected": {**_FLAG, "description": "false if it has the wanted leader, or failed."},
+                        "leader": _BROKER_OR_NULL,
+                        "error": _object(_REFUSAL),
+                    },
+                    ["topic", "partition", "elected"],
+                )
+            ),
+        }
+    ),
+    "NewReassignments": _object(
+        {
+            "reassignments": _list(
+                {
+                    **_object(
+                        {
+                            **_NAMED,
+                            "replicas": _list(
+                                {"type": "integer", "minimum": 0, "maximum": BROKER_ID_MAX},
+                                minItems=1,
+                                maxItems=FACTOR_MAX,
+                                description="Broker ids, the preferred leader first.",
+                            ),
+                            "replication_factor": {
+                                **_FACTOR,
+                                "description": "Brokers are chosen; present replicas stay as far as they can.",
+                            },
+                            "cancel": {"type": "boolean", "enum": [True]},
+                        },
+                        ["topic"],
+                    ),
+                    "oneOf": [
+                        {"required": ["replicas"]},
+                        {"required": ["replication_factor"]},
+                        {"required": ["cancel"]},
+                    ],
+                },
+                minItems=1,
+                maxItems=ADMIN_ENTRIES_MAX,
+                description="All of them take effect, or none. Without `partition`: all partitions of the topic.",
+            )
+        }
+    ),
     "PlannedMoves": _object({"started": _FLAG, "moves": _list(_object(_MOVE))}),
     "Moves": _object(
         {
@@ -259,7 +334,9 @@ SCHEMAS: dict[str, Schema] = {
             "controller_epoch": _COUNT,
             "metadata_index": _COUNT,
             "partitions": _COUNT,
-            "offline_partitions": _COUNT,
+            **dict.fromkeys(
+                ("offline_partitions", "under_replicated_partitions", "under_min_isr_partitions"), _COUNT
+            ),
             "brokers": _list(
                 _object(
                     {
@@ -288,7 +365,17 @@ SCHEMAS: dict[str, Schema] = {
                         "leader": _BROKER_OR_NULL,
                         "leader_epoch": _COUNT,
                         "partition_epoch": _COUNT,
-                        **dict.fromkeys(("replicas", "isr", "offline", "adding", "removing"), _list(_COUNT)),
+                        "min_isr": {
+                            **_COUNT,
+                            "description": "In-sync replicas that writes with acks=all need.",
+                        },
+                        "last_known_elr": {
+                            **_list(_COUNT),
+                            "description": "The last leader, while there is none.",
+                        },
+                        **dict.fromkeys(
+                            ("replicas", "isr", "elr", "offline", "adding", "removing"), _list(_COUNT)
+                        ),
                     }
                 )
             )

@@ -20,6 +20,7 @@ from penstock.doors.http.messages import MessageHandlers
 from penstock.doors.http.moves import HttpMoveHandlers
 from penstock.doors.http.openapi import openapi_document
 from penstock.doors.http.origins import SAFE_METHODS, Hosts, Origins, WebSettings
+from penstock.doors.http.placement import HttpPlacementHandlers
 from penstock.doors.http.query import read_query
 from penstock.doors.http.routes import Match, Route, Router, make_routes
 from penstock.doors.http.tail import Tails, upgrade_response
@@ -64,6 +65,7 @@ class HttpDoor:
             HttpGroupHandlers(waist),
             HttpClusterHandlers(waist),
             HttpMoveHandlers(waist),
+            HttpPlacementHandlers(waist),
             self._health,
             self._openapi,
         )

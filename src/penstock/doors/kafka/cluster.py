@@ -125,7 +125,7 @@ class ClusterHandlers:
         is_requested = request.include_cluster_authorized_operations
         return response(
             brokers=[
-                response.MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port)
+                response.MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
                 for one in cluster.brokers
             ],
             cluster_id=cluster.cluster_id,
@@ -177,7 +177,7 @@ class ClusterHandlers:
             cluster_id=cluster.cluster_id,
             controller_id=cluster.controller_id,
             brokers=[
-                response.DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port)
+                response.DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port, rack=one.rack)
                 for one in cluster.brokers
             ],
             cluster_authorized_operations=self._operations(call, CLUSTER) if is_requested else _NOT_REQUESTED,
@@ -232,7 +232,8 @@ class ClusterHandlers:
             is_internal=topic.internal,
             partitions=[
                 response.DescribeTopicPartitionsResponsePartition(
-                    **_leadership(one), eligible_leader_replicas=[], last_known_elr=[]
+                    **_leadership(one),
+                    **self._cluster.eligible(call.session, name, one.partition)._asdict(),
                 )
                 for one in self._topics.states(call.session, name, first, count)
             ],

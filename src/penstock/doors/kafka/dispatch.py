@@ -25,6 +25,7 @@ from penstock.doors.kafka.errors import DOOR
 from penstock.doors.kafka.fetch import FetchHandler
 from penstock.doors.kafka.group_admin import GroupAdminHandlers
 from penstock.doors.kafka.groups import GroupHandlers
+from penstock.doors.kafka.isr_changes import IsrChangeHandlers
 from penstock.doors.kafka.large import LargeRequests
 from penstock.doors.kafka.links import LinkHandlers
 from penstock.doors.kafka.offsets import OffsetHandlers
@@ -98,17 +99,20 @@ class Dispatch:
             **transactions.handlers(),
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
-        envelope: dict[int, Handler] = {ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open}
+        on_links: dict[int, Handler] = {
+            ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open,
+            **IsrChangeHandlers(waist).handlers(),
+        }
         between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers()
         self._versions = VersionsHandler(
             advertised_versions([*self._handlers, *own]),
             advertised_versions(between_brokers),
-            advertised_versions(envelope),
+            advertised_versions(on_links),
             waist,
         )
         self._handlers[ApiKey.API_VERSIONS] = self._versions.api_versions
         self._handlers[ApiKey.UPDATE_FEATURES] = self._versions.update_features
-        self._handlers |= between_brokers | envelope
+        self._handlers |= between_brokers | on_links
         meter = waist.meter(DOOR)
         self._timings = {key: meter.call(API[key].name) for key in self._handlers}
 

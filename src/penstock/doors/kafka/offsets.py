@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError
+from penstock.core.errors import BrokerError, OffsetNotAvailable
 from penstock.core.model import Isolation
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
@@ -16,7 +16,7 @@ from penstock.doors.kafka.exact_offsets import ExactOffsets
 from penstock.node.runtime.slices import CHUNK, Sliced, chunks
 from penstock.node.waist.positions import Edge, TimedOffset
 from penstock.node.waist.waist import Waist
-from penstock.wire.kafka import messages
+from penstock.wire.kafka import ErrorCode, messages
 
 LATEST = -1
 EARLIEST = -2
@@ -30,6 +30,8 @@ _EDGES = {
 }
 """Kafka's special timestamps; other negative values match nothing."""
 _EPOCH_FROM = 4
+_NOT_AVAILABLE_FROM = 5
+"""First version whose clients know OFFSET_NOT_AVAILABLE."""
 _SEARCH_UNITS = 100
 """Cost of a lookup by timestamp: searches an index, then reads, decompresses and scans a batch."""
 _NOTHING = TimedOffset(offset=-1, timestamp_ms=-1, leader_epoch=-1)
@@ -89,7 +91,9 @@ class OffsetHandlers:
         try:
             found = find() or _NOTHING
         except BrokerError as error:
-            answer.error_code = code_of(error)
+            is_old = isinstance(error, OffsetNotAvailable) and call.version < _NOT_AVAILABLE_FROM
+            code = code_of(error)
+            answer.error_code = int(ErrorCode.LEADER_NOT_AVAILABLE) if is_old else code
             return answer
         fill = partial(_fill, answer, call.version)
         fill(found)

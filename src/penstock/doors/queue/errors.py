@@ -111,6 +111,7 @@ CODES: dict[type[BrokerError], str] = {
     errors.UnknownTopicId: UNKNOWN_TOPIC,
     errors.UnknownTransaction: CONFLICT,
     errors.UnreleasedInstance: CONFLICT,
+    errors.OffsetNotAvailable: TRY_AGAIN,
     errors.UnstableOffset: TRY_AGAIN,
     errors.UnsupportedCompression: INVALID_RECORD,
     errors.UnsupportedVersion: INVALID_REQUEST,

@@ -1,5 +1,6 @@
 """The controller: the broker that holds the controller session fences brokers whose sessions have ended, empties those
-that are drained, and gives new ones their share.
+that are drained, gives new ones their share, raises the replicas of internal topics, and gives leadership back to
+preferred replicas.
 
 It has no state of its own. Every broker runs this and stands by; two controllers at once are harmless, because each
 decision is appended at the index of the state that it was made on.
@@ -9,14 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.catalog.internal_topics import decide_raise_internal
+from penstock.core.machines.cluster.assignment import shares_rack
 from penstock.core.machines.cluster.brokers import decide_fence
 from penstock.core.machines.cluster.events import ClusterEvent
+from penstock.core.machines.cluster.partition_state import decide_preferred
 from penstock.core.machines.cluster.reassignment import (
     decide_moves,
     decide_shared,
@@ -26,6 +30,8 @@ from penstock.core.machines.cluster.reassignment import (
 from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.machines.cluster.values import NO_LEADER, BrokerRegistration, PartitionReplicas
 from penstock.node.cluster.catalog_host import CatalogHost
+from penstock.node.cluster.cluster_settings import ClusterSettings
+from penstock.node.cluster.elections import Elections
 from penstock.node.cluster.metadata_log import (
     CONTROLLER_SESSION,
     SESSION_TTL_S,
@@ -34,6 +40,7 @@ from penstock.node.cluster.metadata_log import (
     LiveSession,
     MetadataLog,
 )
+from penstock.node.cluster.peer_probes import PeerProbes
 from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.controller")
@@ -42,13 +49,26 @@ RETRY_S = 1.0
 """Delay after a failed call to the metadata log."""
 UNSEEN_S_MAX = SESSION_TTL_S
 """A registration may name a session that the controller has not seen yet. After this time it counts as ended."""
+PREFERRED_S = 2.0
+"""Delay between the moment in which a preferred replica is in sync and its election, so that one election serves all
+partitions of a broker that catch up together; also between two elections of many."""
+PREFERRED_MAX = 100
+"""Partitions whose leaders change at a time: their clients look up the new leaders at the same moment."""
 
 
 class Controller:
     """Watches sessions, and acts while this broker holds the controller session."""
 
-    def __init__(self, log: MetadataLog, host: CatalogHost, catalog: Catalog, broker_id: int) -> None:
+    def __init__(
+        self,
+        log: MetadataLog,
+        host: CatalogHost,
+        catalog: Catalog,
+        broker_id: int,
+        settings: ClusterSettings,
+    ) -> None:
         self._log = log
+        self._settings = settings
         self._host = host
         self._catalog = catalog
         self._broker_id = broker_id
@@ -63,14 +83,23 @@ class Controller:
         self.changes = 0
         """How often another controller was seen to take over."""
         self._wake = asyncio.Event()
+        self._preferred_in_sync = asyncio.Event()
+        """A preferred replica is in sync and does not lead."""
+        self._has_warned_of_racks = False
         self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
+        self.probes = PeerProbes(log, catalog, broker_id, lambda: self._live.values())
+        self.elections = Elections(catalog, broker_id)
 
     @property
     def holder_id(self) -> int:
-        """The broker that is the controller; -1 if there is none."""
+        """The broker that is the controller; -1 if there is none. One that is fenced is not: it is gone, and its
+        session is about to end."""
         holder = self._live.get(CONTROLLER_SESSION)
-        return NO_LEADER if holder is None else holder.holder
+        if holder is None:
+            return NO_LEADER
+        broker = self._catalog.cluster.find_broker(holder.holder)
+        return NO_LEADER if broker is not None and broker.is_fenced else holder.holder
 
     @property
     def epoch(self) -> int:
@@ -88,10 +117,15 @@ class Controller:
         return any(one.number == broker.session for one in self._live.values())
 
     def start(self) -> None:
+        self.elections.start()
+        self.probes.start()
         self._tasks.spawn(self._watch())
         self._tasks.spawn(self._act_forever())
+        if self._settings.leader_rebalance:
+            self._tasks.spawn(self._elect_preferred_forever())
 
     async def stop(self) -> None:
+        await self.probes.stop()
         await self._tasks.stop()
         if self._session is not None:
             self._session.end()
@@ -100,10 +134,39 @@ class Controller:
         """Brokers have registered or changed: look at them again."""
         self._wake.set()
 
-    def partition_changed(self, placed: PartitionReplicas) -> None:
-        """A partition that has arrived on a broker that is drained meanwhile has to move on."""
-        if not placed.is_moving and any(one.is_draining for one in self._catalog.cluster.brokers):
+    def follow_registration(self, broker: BrokerRegistration) -> None:
+        """A broker has registered or changed."""
+        self.probes.follow_registration(broker)
+        self._wake.set()
+
+    def follow_partition(self, placed: PartitionReplicas) -> None:
+        """A partition was placed or changed."""
+        self.elections.follow(placed)
+        if placed.leader not in (NO_LEADER, placed.replicas[0]) and placed.replicas[0] in placed.isr:
+            self._preferred_in_sync.set()
+        if not placed.is_moving and (self._is_internal(placed) or self._is_draining):
+            # An internal topic may get its next replicas, and who has arrived on a drained broker has to move on.
             self._wake.set()
+        if placed.partition_epoch == 0 and self.is_acting and not self._has_warned_of_racks:
+            self._warn_of_racks(placed)
+
+    def _is_internal(self, placed: PartitionReplicas) -> bool:
+        topic = self._catalog.find_by_id(placed.topic_id)
+        return topic is not None and topic.internal
+
+    @property
+    def _is_draining(self) -> bool:
+        return any(one.is_draining for one in self._catalog.cluster.brokers)
+
+    def _warn_of_racks(self, placed: PartitionReplicas) -> None:
+        """Once, not for every topic: it is a property of the cluster."""
+        if shares_rack(self._catalog.cluster, placed.replicas):
+            self._has_warned_of_racks = True
+            logger.warning(
+                "partitions have several replicas on one machine: these protect from the end of a process, not from"
+                " the loss of the machine or its disk. Run brokers on more machines (or set their racks)",
+                extra={"replicas": list(placed.replicas)},
+            )
 
     # -- sessions
 
@@ -129,13 +192,19 @@ class Controller:
             try:
                 if await self._holds_session():
                     await self._fence_ended()
+                    await self._raise_internal_topics()
                     await self._start_moves()
             except BrokerError as error:
                 logger.warning("the controller cannot act; retrying: %s", error)
                 self._wake_later(RETRY_S)
 
+    @property
+    def is_acting(self) -> bool:
+        """Whether this broker holds the controller session."""
+        return self._session is not None and self._session.is_alive
+
     async def _holds_session(self) -> bool:
-        if self._session is not None and self._session.is_alive:
+        if self.is_acting:
             return True
         if CONTROLLER_SESSION in self._live:
             return False
@@ -184,14 +253,44 @@ class Controller:
 
         await self._host.change(decide)
 
+    # -- leaders
+
+    async def _elect_preferred_forever(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._settings.leader_check_s):
+                    await self._preferred_in_sync.wait()
+                    await asyncio.sleep(PREFERRED_S)
+            except TimeoutError:
+                pass
+            self._preferred_in_sync.clear()
+            try:
+                if self.is_acting:
+                    await self._elect_preferred()
+            except BrokerError as error:
+                logger.warning("cannot elect preferred leaders; the next check retries: %s", error)
+
+    async def _elect_preferred(self) -> None:
+        count = PREFERRED_MAX
+        while count == PREFERRED_MAX:
+            count = await self._change_cluster(partial(decide_preferred, count_max=PREFERRED_MAX))
+            if count:
+                logger.info("gave the leadership of %d partitions back to their preferred replicas", count)
+                await asyncio.sleep(PREFERRED_S)
+
     # -- moves
+
+    async def _raise_internal_topics(self) -> None:
+        factor = self._settings.default_replication_factor
+        while count := await self._change(partial(decide_raise_internal, configured=factor)):
+            logger.info("internal topics get more replicas: %d partitions and topics changed", count)
 
     async def _start_moves(self) -> None:
         """The state says what is left to do, so a controller that takes over goes on where the last one ended."""
         while (plan := propose_upkeep(self._catalog.cluster)) is not None:
             started = 0
             for moves in in_changes(plan.moves):
-                started += await self._change(partial(decide_moves, moves=moves))
+                started += await self._change_cluster(partial(decide_moves, moves=moves))
             if started:
                 logger.info(
                     "started to move %d partitions %s broker %d, which %s",
@@ -199,16 +298,19 @@ class Controller:
                     "has joined" if plan.is_share else "is drained",
                 )
             if plan.is_share:
-                started += await self._change(partial(decide_shared, broker_id=plan.broker_id))
+                started += await self._change_cluster(partial(decide_shared, broker_id=plan.broker_id))
             if not started:
                 return
 
-    async def _change(self, decide: Callable[[ClusterState], list[ClusterEvent]]) -> int:
-        """Change the cluster; returns the number of events, of the decision that took effect."""
+    async def _change_cluster(self, decide: Callable[[ClusterState], list[ClusterEvent]]) -> int:
+        return await self._change(lambda catalog: decide(catalog.cluster))
+
+    async def _change(self, decide: Callable[[Catalog], Sequence[Event]]) -> int:
+        """Change the catalog; returns the number of events, of the decision that took effect."""
         decided: list[Event] = []
 
         def decide_again(catalog: Catalog) -> list[Event]:
-            decided[:] = decide(catalog.cluster)
+            decided[:] = decide(catalog)
             return decided
 
         await self._host.change(decide_again)

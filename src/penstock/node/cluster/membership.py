@@ -24,7 +24,7 @@ from penstock.core.machines.cluster.brokers import (
     decide_stop,
     decide_unfence,
 )
-from penstock.core.machines.cluster.values import NO_BROKER_EPOCH, BrokerRegistration
+from penstock.core.machines.cluster.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionReplicas
 from penstock.core.model import Address
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.metadata_log import (
@@ -44,6 +44,14 @@ SESSION_WAIT_S_MAX = 2.5 * SESSION_TTL_S
 """How long a starting broker waits for the session of its predecessor to expire."""
 LEAVE_S_MAX = 5.0
 """How long a stopping broker waits for the metadata log. The controller fences it later in any case."""
+
+
+PARTITIONS_SHOWN = 10
+"""Partitions that an error names."""
+
+
+def _partition_name(catalog: Catalog, partition: PartitionReplicas) -> str:
+    return f"{catalog.topic_by_id(partition.topic_id).name}-{partition.partition}"
 
 
 class MemberProfile:
@@ -205,15 +213,21 @@ class ClusterMembership:
         return [*events, *draft.decide_register_broker(request, leader_epoch=profile.leader_epoch)]
 
     def _check_empty(self, catalog: Catalog) -> None:
-        """A new directory in the place of one with records would lead as an empty log."""
+        """A new directory may take the place of one whose records other brokers have: this broker copies them. In the
+        place of the only complete replica it would lead as an empty log."""
         broker_id = self._profile.broker_id
-        held = catalog.cluster.held_by(broker_id)
-        if held:
+        lost = [one for one in catalog.cluster.held_by(broker_id) if not set(one.isr + one.elr) - {broker_id}]
+        if lost:
+            names = [_partition_name(catalog, one) for one in lost[:PARTITIONS_SHOWN]]
+            more = f" and {len(lost) - len(names)} more" if len(lost) > len(names) else ""
             raise TornSegment(
-                f"broker {broker_id} holds {len(held)} partitions, but its data directory is new and empty: start it"
-                " with the directory that it had. If that is lost, so are records that no other broker has; --node-id"
-                " with an unused number starts a new broker instead"
+                f"the data directory of broker {broker_id} is new and empty, but no other broker has all records of"
+                f" {', '.join(names)}{more}: start it with the directory that it had. If that is lost, so are those"
+                " records; --node-id with an unused number starts a new broker instead"
             )
+        logger.warning(
+            "the data directory of this broker is new and empty: it copies its partitions from the other brokers"
+        )
 
     def _own(self, catalog: Catalog) -> BrokerRegistration:
         return catalog.cluster.broker(self._profile.broker_id)

@@ -14,6 +14,7 @@ from penstock.core.errors import (
     BrokerError,
     GroupSubscribed,
     NotCoordinator,
+    NotLeader,
     UnknownGroup,
     UnstableOffset,
 )
@@ -108,6 +109,7 @@ class CommittedOffsets:
         """Answered with {partition: Committed, None or UnstableOffset}; `wanted` None fetches all."""
         try:
             shard = self._groups.shard_of(group_id)
+            _check_current(shard)
             group = shard.roster.find(group_id)
             if group is not None:
                 group.check_fetch(by.member_id or None, by.epoch)
@@ -278,3 +280,11 @@ def _each(
 def _logged(error: BrokerError | None) -> None:
     if error is not None:
         logger.warning("cannot persist the removal of expired offsets; the next check retries: %s", error)
+
+
+def _check_current(shard: GroupShard) -> None:
+    """Raise NotCoordinator if another broker may have taken over: offsets that it has committed are unknown here."""
+    try:
+        shard.partition.check_followed()
+    except NotLeader as error:
+        raise NotCoordinator(str(error)) from error

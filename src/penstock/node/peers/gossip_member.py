@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 
 from penstock.core.errors import TooLarge
+from penstock.core.gossip.messages import PeerChanged
+from penstock.core.gossip.peer import PeerState
 from penstock.core.machines.cluster.state import ClusterState
 from penstock.core.machines.cluster.values import GOSSIP_LISTENER
 from penstock.core.model import Address
@@ -61,6 +63,8 @@ class GossipMember:
         self._tasks = Tasks()
         self.host: GossipHost | None = None
         """None before `start`."""
+        self.on_suspicion: Callable[[int], None] = lambda broker_id: None
+        """Called when gossip suspects a broker or reports it as dead."""
 
     async def bind(self, bind: Address, advertised: Address) -> bool:
         """Bind the port, and find out the IP address of the advertised host. False, with a warning, if that fails."""
@@ -98,6 +102,7 @@ class GossipMember:
         host = GossipHost(options, self._runtime, self._socket)
         await host.start()
         self.host = host
+        host.listeners.append(self._heard)
         self._publish(host)
         self._tasks.spawn(self._publish_forever(host))
 
@@ -126,6 +131,11 @@ class GossipMember:
             for one in self._cluster.brokers
             if GOSSIP_LISTENER in one.listeners and not one.is_fenced and one.broker_id != self._broker_id
         )
+
+    def _heard(self, changed: PeerChanged) -> None:
+        is_new = changed.before is None or changed.before.state is not changed.after.state
+        if is_new and changed.after.state in (PeerState.SUSPECT, PeerState.DEAD):
+            self.on_suspicion(changed.after.id)
 
     # -- attributes
 

@@ -27,16 +27,25 @@ BACK_OFF_S_MIN, BACK_OFF_S_MAX = 0.05, 1.0
 JITTER_STEPS = 256
 SILENT_S_MAX = 3.0
 """A peer that has sent nothing since a call timed out, and for so long, gets a new connection."""
+_IDLE = "idle"
 
 
 class BrokerLink:
     """Calls to one broker. Created by PeerLinks."""
 
-    def __init__(self, runtime: Runtime, broker_id: int, peer_id: int, peer: LinkPeer) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        broker_id: int,
+        peer_id: int,
+        peer: LinkPeer,
+        on_trouble: Callable[[], None] = lambda: None,
+    ) -> None:
         self._runtime = runtime
         self._broker_id = broker_id
         self.peer_id = peer_id
         self.peer = peer
+        self._on_trouble = on_trouble
         self._loop = asyncio.get_running_loop()
         self._meter = runtime.meters.link(peer_id)
         self._calls = PendingCalls(self._loop, self._meter, self._expire)
@@ -175,6 +184,7 @@ class BrokerLink:
         for call in waiting:
             if not call.is_settled:
                 self._calls.settle(call, self._unreachable())
+        self._on_trouble()
 
     def _lost(self, why: str) -> None:
         self._connection = None
@@ -198,6 +208,8 @@ class BrokerLink:
             else:
                 text = f"the link to {self} was lost, nothing was sent: {why}"
                 self._calls.settle(call, PeerUnavailable(text))
+        if self._closed is None and why != _IDLE:
+            self._on_trouble()
 
     def _back_off(self) -> None:
         """The first attempt after a lost connection comes at once, further ones after a pause with jitter."""
@@ -218,7 +230,7 @@ class BrokerLink:
         if self._loop.time() - self._used_s > idle_s_max:
             logger.info("closing the idle link to broker %d", self.peer_id, extra=self._context)
             self._failures = 0
-            self._connection.close("idle")
+            self._connection.close(_IDLE)
         else:
             self._connection.shrink()
 

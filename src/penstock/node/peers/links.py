@@ -38,6 +38,8 @@ class PeerLinks:
         self._links: dict[int, BrokerLink] = {}
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
+        self.on_trouble: Callable[[int], None] = lambda broker_id: None
+        """Called when the connection to a broker is lost or cannot be opened."""
         self.is_closed = False
         """Whether this broker is stopping: no call will be sent any more."""
 
@@ -78,7 +80,9 @@ class PeerLinks:
         peer = self._find_peer(broker_id)
         if peer is None:
             raise PeerUnavailable(f"broker {broker_id} is unknown or fenced, nothing was sent")
-        link = self._links[broker_id] = BrokerLink(self._runtime, self._broker_id, broker_id, peer)
+        link = self._links[broker_id] = BrokerLink(
+            self._runtime, self._broker_id, broker_id, peer, lambda: self.on_trouble(broker_id)
+        )
         if self._sweep is None:
             self._sweep = self._loop.call_later(SWEEP_S, self._tidy)
         return link

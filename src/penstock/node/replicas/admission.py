@@ -8,17 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.core.errors import NotEnoughReplicas, TooLarge
+from penstock.core.errors import TooLarge
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.model import Acks
 from penstock.core.ports import Clock
 from penstock.core.records.admission import admit, admit_now, has_fast_path, is_valid, timely
 from penstock.core.records.batch import CODEC_MASK, LOG_APPEND_TIME, BatchHeader, check_produced
 from penstock.core.topic_config import TopicConfig
-
-REPLICAS = 1
-"""Number of in-sync replicas of a partition: this one."""
-
 
 _UNUSUAL = CODEC_MASK | LOG_APPEND_TIME
 _new = tuple.__new__
@@ -35,14 +31,16 @@ class Admitted(NamedTuple):
 class Admission:
     """Validation for one partition under its current settings."""
 
-    __slots__ = ("_clock", "_config", "_has_fast_path", "_isr_size", "_name", "_needs_keys")
+    __slots__ = ("_check_replicas", "_clock", "_config", "_has_fast_path", "_name", "_needs_keys")
 
-    def __init__(self, name: str, config: TopicConfig, clock: Clock, isr_size: Callable[[], int]) -> None:
+    def __init__(
+        self, name: str, config: TopicConfig, clock: Clock, check_replicas: Callable[[], None]
+    ) -> None:
         self._name = name
         self._config = config
         self._clock = clock
-        self._isr_size = isr_size
-        """The number of in-sync replicas."""
+        self._check_replicas = check_replicas
+        """Raises NotEnoughReplicas while too few replicas are in sync."""
         self._has_fast_path = has_fast_path(config)
         self._needs_keys = config.cleanup_compact
 
@@ -81,19 +79,11 @@ class Admission:
     def _check(self, batch: memoryview, acks: int) -> BatchHeader:
         config = self._config
         if acks == Acks.ALL and config.insync_replicas_min > 1:
-            self._check_replicas(config.insync_replicas_min)
+            self._check_replicas()
         header = check_produced(batch)
         if len(batch) > config.message_bytes_max:
             raise self._too_large(batch)
         return header
-
-    def _check_replicas(self, isr_size_min: int) -> None:
-        isr_size = self._isr_size()
-        if isr_size < isr_size_min:
-            raise NotEnoughReplicas(
-                f"{self._name}: {isr_size} replica(s) are in sync, min.insync.replicas is {isr_size_min}: start the"
-                " brokers of the others, or lower the setting"
-            )
 
     def _sized(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Admitted:
         """Checks the size again: a recompressed batch may have grown."""

@@ -15,6 +15,7 @@ from penstock.core.errors import (
     DiskFailed,
     DiskFull,
     Fenced,
+    NotEnoughReplicas,
     NoTransactionalId,
     OffsetOutOfRange,
     UnknownEpoch,
@@ -62,7 +63,7 @@ class Partition(Replica):
 
     def _adopt(self, config: TopicConfig) -> None:
         super()._adopt(config)
-        self.admission = Admission(repr(self), config, self._runtime.clock, lambda: self.isr_size)
+        self.admission = Admission(repr(self), config, self._runtime.clock, self.check_replicas)
 
     def follow(self, epoch: int) -> None:
         super().follow(epoch)
@@ -75,6 +76,14 @@ class Partition(Replica):
         if epoch < self.leader_epoch:
             raise Fenced(f"{self}: epoch {epoch} is stale, the leader epoch is {self.leader_epoch}")
         raise UnknownEpoch(f"{self}: epoch {epoch} is not known yet, the leader epoch is {self.leader_epoch}")
+
+    def check_replicas(self) -> None:
+        """Raise NotEnoughReplicas while too few replicas are in sync for acks=all."""
+        if not self.has_enough_replicas:
+            raise NotEnoughReplicas(
+                f"{self}: {self.isr_size} replica(s) are in sync, min.insync.replicas is"
+                f" {self.config.insync_replicas_min}: start the brokers of the others, or lower the setting"
+            )
 
     # -- append
 

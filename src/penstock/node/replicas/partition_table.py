@@ -21,10 +21,12 @@ from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_LEADER, Par
 from penstock.core.model import PartitionId, TopicRef
 from penstock.core.topic_config import TopicConfig
 from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.replica import Replica
 from penstock.node.replicas.strays import STRAY_MS_MAX, set_aside, stray_directories
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.slices import Sliced
 from penstock.node.runtime.tasks import Tasks
+from penstock.node.runtime.workers import run_blocking
 
 logger = logging.getLogger("penstock.partitions")
 
@@ -56,6 +58,8 @@ class PartitionTable:
         self._run_epoch = run_epoch
         self._recovery_points = recovery_points
         self._on_role = on_role
+        self.on_failed: Callable[[Partition], None] | None = None
+        """Told when a partition went offline."""
         self._by_topic: dict[str, list[Partition | None]] = {}
         self._syncs = Tasks()
         self.is_active = False
@@ -228,24 +232,41 @@ class PartitionTable:
         limits = LogLimits(config.segment_bytes, config.segment_ms, config.index_interval_bytes)
         failure: BrokerError | None = None
         try:
-            log = open_log(
-                self._runtime.files,
-                directory,
-                limits,
-                recovery_offset=self._recovery_points.get(directory, 0),
-                now_ms=self._runtime.clock.now_ms(),
-                report=partial(logger.warning, "%s: %s", f"{topic.name}-{index}"),
-            )
+            log = self._open_log(topic, index, config)
         except BrokerError as error:
             if self._is_incomplete(topic, index) and not error.retriable:
                 return self._open_again(topic, index, config, error)
             failure, log = error, Log(self._runtime.files, directory, limits)
-        partition = Partition(topic, index, log, config, self._runtime)
+        partition = self._make(topic, index, log, config)
         if failure is not None:
             partition.fail(failure)
             if failure.retriable:
                 asyncio.get_running_loop().call_later(REOPEN_S, self._reopen, topic, partition)
         return partition
+
+    def _open_log(self, topic: Topic, index: int, config: TopicConfig, recovery_offset: int = -1) -> Log:
+        """Verifies what is after the saved recovery point, or after the given one. Blocks on the disk."""
+        directory = f"{TOPICS_DIRECTORY}/{topic.id.hex()}/{index}"
+        return open_log(
+            self._runtime.files,
+            directory,
+            LogLimits(config.segment_bytes, config.segment_ms, config.index_interval_bytes),
+            recovery_offset=(
+                self._recovery_points.get(directory, 0) if recovery_offset < 0 else recovery_offset
+            ),
+            now_ms=self._runtime.clock.now_ms(),
+            report=partial(logger.warning, "%s: %s", f"{topic.name}-{index}"),
+        )
+
+    def _make(self, topic: Topic, index: int, log: Log, config: TopicConfig) -> Partition:
+        partition = Partition(topic, index, log, config, self._runtime)
+        partition.on_failed = self._failed
+        return partition
+
+    def _failed(self, partition: Replica) -> None:
+        if not self._is_stopped and self.on_failed is not None:
+            assert isinstance(partition, Partition)
+            self.on_failed(partition)
 
     def _is_incomplete(self, topic: Topic, index: int) -> bool:
         """Whether other brokers hold this partition, and this one is copying it."""
@@ -276,6 +297,37 @@ class PartitionTable:
         if partition.failure is None:
             logger.info("partition is online again", extra={"topic": topic.name, "partition": failed.index})
             partition.start_sync()
+
+    async def reopen_failed(self, failed: Partition) -> None:
+        """Open the log of a failed replica again. Every batch is verified: after a failed flush nobody knows what is on
+        disk. A log that cannot be opened is set aside. Only for replicas that metadata does not count on."""
+        topic, directory = self._catalog.topic(failed.topic), failed.log.directory
+        failed.log.close()
+        self._recovery_points[directory] = 0
+        open_verified = partial(self._open_log, topic, failed.index, failed.config, 0)
+        try:
+            log = await run_blocking(self._runtime.workers, open_verified)
+        except BrokerError as error:
+            if error.retriable:
+                raise
+            logger.error(
+                "a replica is damaged; copying it again from its leader: %s",
+                error,
+                extra={"topic": failed.topic, "partition": failed.index},
+            )
+            if self._runtime.files.exists(directory):
+                set_aside(self._runtime.files, directory, self._runtime.clock.now_ms())
+            log = self._open_log(topic, failed.index, failed.config, 0)
+        partitions = self._by_topic.get(failed.topic, [])
+        if self._is_stopped or failed not in partitions:
+            log.close()
+            return
+        partition = self._make(topic, failed.index, log, self._catalog.config(topic.name))
+        partitions[failed.index] = partition
+        await partition.sync_recovered()
+        if partitions[failed.index] is partition:
+            self._assume_role(partition)
+            self._on_role(partition)
 
     def lower_recovery_point(self, partition: Partition, offset: int) -> bool:
         """Make sure that the recovery point of a partition is not above an offset at which its log is about to end.

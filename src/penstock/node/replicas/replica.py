@@ -32,6 +32,9 @@ if TYPE_CHECKING:  # a single broker needs none of it
 
 logger = logging.getLogger("penstock.partition")
 
+FOLLOWED_S_MAX = 3.0
+"""Half of the default time after which a silent broker is replaced. Replicas fetch at least twice a second."""
+
 Append = Callable[[memoryview, BatchHeader, int, int], int]
 """`Log.append`, or `append_replicated` to this log."""
 
@@ -53,9 +56,13 @@ class Replica:
         """Whether it leads and accepts records; a leader that hands over accepts none."""
         self.tracker: ReplicaTracker | None = None
         """What a leader knows about the other replicas; None if there are none."""
+        self._is_placed = False
+        """It leads as the broker of a cluster."""
         self._holds_commits = False
         """A new leader commits nothing before `track`: there may be other replicas."""
         self.failure: BrokerError | None = None
+        self.on_failed: Callable[[Replica], None] | None = None
+        """Told once, when the partition goes offline."""
         self.flushed_offset = log.synced_offset
         """Everything before it is as durable on this node as the topic requires."""
         self._is_full = False
@@ -74,8 +81,10 @@ class Replica:
         return f"{self.topic}-{self.index}"
 
     def configure(self, config: TopicConfig) -> None:
-        """Apply new topic settings; they affect the next batch, and flushing immediately."""
+        """Apply new topic settings; they affect the next batch, and flushing and committing immediately."""
         self._adopt(config)
+        if self.is_leader and self.tracker is not None:
+            self.commit()
         self._flusher.unschedule()
         if not self.log.is_dirty:
             return
@@ -97,7 +106,7 @@ class Replica:
         (`is_placed`) nothing is committed until `track` tells about the other replicas."""
         assert epoch >= self.leader_epoch, (self, epoch, self.leader_epoch)
         self.leader_epoch, self.is_leader, self.is_writable = epoch, True, True
-        self.tracker, self._holds_commits = None, is_placed
+        self.tracker, self._is_placed, self._holds_commits = None, is_placed, is_placed
         self.log.begin_epoch(epoch)
         if not is_placed:
             self.commit()
@@ -134,6 +143,16 @@ class Replica:
         if not self.is_leader:
             raise NotLeader(f"{self}: this broker does not lead the partition")
 
+    def check_followed(self) -> None:
+        """Raise unless the in-sync replicas have fetched lately: otherwise another broker may lead already, and what is
+        known here be outdated. Reads of records need no check: what was committed stays so."""
+        tracker = self.tracker
+        if tracker is not None and not tracker.is_followed(self._loop.time(), FOLLOWED_S_MAX):
+            raise NotLeader(
+                f"{self}: in-sync replicas have not fetched for {FOLLOWED_S_MAX:.0f} s, another broker may lead the"
+                " partition"
+            )
+
     def check_writable(self) -> None:
         """Raise unless this replica is online, leads and accepts records. Nothing was written then."""
         self.check_leading()
@@ -158,6 +177,15 @@ class Replica:
     def isr_size(self) -> int:
         """In-sync replicas of a led partition, as `min.insync.replicas` counts them."""
         return 1 if self.tracker is None else self.tracker.isr_size
+
+    @property
+    def has_enough_replicas(self) -> bool:
+        """Whether records with acks=all are accepted. In a cluster, a minimum above the number of replicas means all of
+        them: it may have been set for more. On a single node it is a mistake that must not go unnoticed."""
+        isr_size_min = self.config.insync_replicas_min
+        if self.tracker is not None:
+            isr_size_min = min(isr_size_min, self.tracker.replica_count)
+        return self.isr_size >= isr_size_min or (self.tracker is None and self._is_placed)
 
     @property
     def recovery_point(self) -> int:
@@ -396,8 +424,14 @@ class Replica:
         if self.failure is not None:
             return
         self.failure = error
-        logger.critical("partition is offline until a restart: %s", error, extra=self._names)
+        logger.critical(
+            "partition is offline until it is repaired from another replica, or until a restart: %s",
+            error,
+            extra=self._names,
+        )
         self._settle_all(Offline(f"{self} is offline: {error}"))
+        if self.on_failed is not None:
+            self._loop.call_soon(self.on_failed, self)
 
     def _settle_all(self, error: BrokerError) -> None:
         self._flusher.stop()

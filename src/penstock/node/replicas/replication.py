@@ -24,6 +24,7 @@ from penstock.node.replicas.following import Following
 from penstock.node.replicas.leading import Change, Leading
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import TOPICS_DIRECTORY, PartitionTable
+from penstock.node.replicas.repair import Repairs
 from penstock.node.replicas.strays import remove_old_strays
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
@@ -71,6 +72,8 @@ class Replication:
             runtime.meters,
             lag_s_max,
         )
+        self.repairs = Repairs(catalog, table, identity, change)
+        table.on_failed = self.failed
 
     def start(self) -> None:
         self._tasks.spawn(self._tidy_strays())
@@ -101,9 +104,15 @@ class Replication:
 
     def set_active(self, *, is_active: bool) -> None:
         """Begin or cease to follow: a broker that is not an active member of its cluster may know old leaders."""
-        self.following.is_active = is_active
+        self.following.is_active = self.repairs.is_active = is_active
         for partition in self._table.all():
             self.role_changed(partition)
+            self.repairs.start(partition)
+
+    def failed(self, partition: Partition) -> None:
+        """A partition went offline: others take over, and it is repaired."""
+        self.role_changed(partition)
+        self.repairs.start(partition)
 
     async def _lower_recovery_point(self, partition: Partition, offset: int) -> None:
         while self._table.lower_recovery_point(partition, offset):
@@ -124,5 +133,6 @@ class Replication:
 
     async def stop(self) -> None:
         await self._tasks.stop()
+        await self.repairs.stop()
         await self.following.stop()
         await self.leading.stop()

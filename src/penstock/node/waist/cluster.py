@@ -9,6 +9,7 @@ from penstock.core.access import CLUSTER, Operation, topic_resource
 from penstock.core.errors import InvalidRequest, UnknownBroker
 from penstock.core.features import FeatureUpdate
 from penstock.core.machines.cluster.brokers import decide_unregister
+from penstock.core.machines.cluster.health import last_known_of
 from penstock.core.machines.cluster.values import KAFKA_LISTENER
 from penstock.core.model import PartitionId
 from penstock.core.session import Session
@@ -25,6 +26,16 @@ class BrokerEndpoint(NamedTuple):
     id: int
     host: str
     port: int
+    rack: str | None = None
+    """Its failure domain; None if it has none of that name."""
+
+
+class EligibleLeaders(NamedTuple):
+    """Replicas of a partition that are not in sync and may lead it: those that left the ISR while it was below its
+    minimum, and the last leader while there is none."""
+
+    eligible_leader_replicas: list[int]
+    last_known_elr: list[int]
 
 
 class ClusterDescription(NamedTuple):
@@ -92,7 +103,7 @@ class ClusterVerbs:
         """No permission required: every client needs to know where to connect."""
         cluster_id, brokers = self._broker.identity.cluster_id, self._broker.catalog.cluster.brokers
         endpoints = [
-            BrokerEndpoint(one.broker_id, *one.listeners[KAFKA_LISTENER])
+            BrokerEndpoint(one.broker_id, *one.listeners[KAFKA_LISTENER], one.rack or None)
             for one in brokers
             if not one.is_fenced
         ]
@@ -101,7 +112,9 @@ class ClusterVerbs:
     @property
     def endpoint(self) -> BrokerEndpoint:
         """This broker."""
-        return BrokerEndpoint(self._broker.identity.node_id, *self.advertised)
+        return BrokerEndpoint(
+            self._broker.identity.node_id, *self.advertised, self._broker.settings.rack or None
+        )
 
     def find(self, session: Session, broker_id: int) -> BrokerEndpoint | None:
         """A broker that is running; None if it is unknown or fenced."""
@@ -110,7 +123,17 @@ class ClusterVerbs:
         found = self._broker.catalog.cluster.find_broker(broker_id)
         if found is None or found.is_fenced:
             return None
-        return BrokerEndpoint(broker_id, *found.listeners[KAFKA_LISTENER])
+        return BrokerEndpoint(broker_id, *found.listeners[KAFKA_LISTENER], found.rack or None)
+
+    def eligible(self, session: Session, topic: str, index: int) -> EligibleLeaders:
+        """Who may lead a partition although it is not in sync; nobody on a single node."""
+        self._authorization.authorize_topic(session, Operation.DESCRIBE, topic)
+        placed = self._broker.catalog.cluster.find_partition(
+            PartitionId(self._broker.catalog.topic(topic).id, index)
+        )
+        if placed is None:
+            return EligibleLeaders([], [])
+        return EligibleLeaders(list(placed.elr), list(last_known_of(placed)))
 
     # -- features
 

@@ -11,6 +11,14 @@ from typing import NamedTuple
 from penstock.core.access import CLUSTER, Operation
 from penstock.core.errors import UnknownTopic
 from penstock.core.gossip.peer import GossipPeer, controller_hint
+from penstock.core.machines.cluster.health import (
+    SINGLE_OFFLINE,
+    SINGLE_ONLINE,
+    PartitionHealth,
+    health_of,
+    isr_size_min_of,
+    last_known_of,
+)
 from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_LEADER, BrokerRegistration
 from penstock.core.model import Address, PartitionId
 from penstock.core.placement.ring import SLACK_PERCENT, VNODES, BrokerLoad, Ring, RingBroker, load_max
@@ -52,7 +60,24 @@ class ClusterOverview(NamedTuple):
     metadata_index: int
     partitions: int
     offline_partitions: int
+    under_replicated_partitions: int
+    under_min_isr_partitions: int
     brokers: Sequence[BrokerOverview]
+
+
+class HealthFilter(NamedTuple):
+    """The partitions that are wanted: those with one of these problems, or all if none is named."""
+
+    is_offline: bool = False
+    is_under_replicated: bool = False
+    is_under_min_isr: bool = False
+    is_at_min_isr: bool = False
+
+    def takes(self, health: PartitionHealth) -> bool:
+        return not any(self) or any(wanted and found for wanted, found in zip(self, health, strict=True))
+
+
+EVERY_HEALTH = HealthFilter()
 
 
 class PlacedPartition(NamedTuple):
@@ -60,9 +85,16 @@ class PlacedPartition(NamedTuple):
 
     topic: str
     state: PartitionState
-    partition_epoch: int
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
+    health: PartitionHealth
+    isr_size_min: int
+    """In-sync replicas that writes with acks=all need."""
+    partition_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    """Replicas that may lead although they left the ISR: it was below its minimum then."""
+    last_known: tuple[int, ...] = ()
+    """Who led last, while nobody does."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 class RingShare(NamedTuple):
@@ -113,13 +145,14 @@ class OverviewVerbs:
         """All brokers and how much each of them holds."""
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
         broker, state = self._broker, self._broker.catalog.cluster
-        leaders, replicas, total, offline = dict[int, int](), dict[int, int](), 0, 0
+        leaders, replicas, total = dict[int, int](), dict[int, int](), 0
+        counts = [0] * len(PartitionHealth._fields)
         for topic in list(broker.catalog.topics):
-            placed = state.partitions_of(topic.id)
+            placed, isr_size_min = state.partitions_of(topic.id), state.isr_size_min(topic.id)
             for one in placed:
-                is_led = not state.is_fenced(one.leader)
-                offline += not is_led
-                if is_led:
+                health = health_of(one, isr_size_min, state)
+                counts = [count + found for count, found in zip(counts, health, strict=True)]
+                if not health.is_offline:
                     leaders[one.leader] = leaders.get(one.leader, 0) + 1
                 for broker_id in one.replicas:
                     replicas[broker_id] = replicas.get(broker_id, 0) + 1
@@ -129,7 +162,9 @@ class OverviewVerbs:
         if not brokers:
             held = broker.partitions()
             total, offline = len(held), sum(one.failure is not None for one in held)
+            counts = [offline] * len(counts)
             brokers = [self._alone(total - offline, total)]
+        offline, under_replicated, under_min_isr, _ = counts
         return ClusterOverview(
             broker.identity.cluster_id,
             broker.identity.node_id,
@@ -138,6 +173,8 @@ class OverviewVerbs:
             broker.metadata_end,
             total,
             offline,
+            under_replicated,
+            under_min_isr,
             brokers,
         )
 
@@ -175,7 +212,7 @@ class OverviewVerbs:
         )
 
     def partitions(
-        self, session: Session, *, only_offline: bool = False, with_internal: bool = False
+        self, session: Session, wanted: HealthFilter = EVERY_HEALTH, *, with_internal: bool = False
     ) -> Iterator[PlacedPartition]:
         """The partitions of all topics that the caller may describe, one by one. A topic that is deleted meanwhile is
         left out."""
@@ -183,23 +220,34 @@ class OverviewVerbs:
         topics = self._topics.all(session)
         names = [one.name for one in topics if with_internal or not one.internal]
         return (
-            one
-            for name in names
-            for one in self._partitions_of(session, name)
-            if not only_offline or one.state.leader_id == NO_LEADER
+            one for name in names for one in self._partitions_of(session, name) if wanted.takes(one.health)
         )
 
     def _partitions_of(self, session: Session, name: str) -> Iterator[PlacedPartition]:
         catalog = self._broker.catalog
         found = catalog.find(name)
+        if found is None:
+            return
+        cluster, isr_size_min = catalog.cluster, catalog.cluster.isr_size_min(found.id)
         try:
-            for state in self._topics.states(session, name) if found is not None else ():
-                assert found is not None
-                placed = catalog.cluster.find_partition(PartitionId(found.id, state.partition))
+            for state in self._topics.states(session, name):
+                placed = cluster.find_partition(PartitionId(found.id, state.partition))
                 if placed is None:
-                    yield PlacedPartition(name, state, 0, (), ())
-                else:
-                    yield PlacedPartition(name, state, placed.partition_epoch, placed.adding, placed.removing)
+                    health = SINGLE_OFFLINE if state.leader_id == NO_LEADER else SINGLE_ONLINE
+                    yield PlacedPartition(name, state, health, 1)
+                    continue
+                health = health_of(placed, isr_size_min, cluster)
+                yield PlacedPartition(
+                    name,
+                    state,
+                    health._replace(is_offline=state.leader_id == NO_LEADER),
+                    isr_size_min_of(placed, isr_size_min),
+                    placed.partition_epoch,
+                    placed.elr,
+                    last_known_of(placed),
+                    placed.adding,
+                    placed.removing,
+                )
         except UnknownTopic:
             return
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.core.access import CLUSTER, Operation
-from penstock.core.errors import BrokerError
+from penstock.core.errors import BrokerError, OffsetNotAvailable
 from penstock.core.model import NO_EPOCH, NO_TIMESTAMP, Isolation, TopicPartition, TopicRef
 from penstock.core.session import Session
 from penstock.node.replicas.committed_records import end_of
@@ -81,14 +81,37 @@ class PositionVerbs:
 
 
 def find_in(partition: Partition, when: Edge | int, isolation: Isolation) -> TimedOffset | None:
-    """Like `PositionVerbs.find`, for a given partition."""
+    """Like `PositionVerbs.find`, for a given partition.
+
+    The leader epoch is that of the record at the offset; at the end of the log that of the last record before it,
+    because an epoch without records is unknown to replicas that lead later. A new leader has to commit what earlier
+    ones wrote before it knows where the end is.
+    """
     match when:
         case Edge.LATEST:
-            return TimedOffset(end_of(partition, isolation), NO_TIMESTAMP, partition.leader_epoch)
+            _check_end(partition)
+            offset = end_of(partition, isolation)
+            is_empty = offset <= partition.start_offset
+            return TimedOffset(offset, NO_TIMESTAMP, NO_EPOCH if is_empty else partition.epoch_at(offset - 1))
         case Edge.EARLIEST:
             offset = partition.start_offset
-            return TimedOffset(offset, NO_TIMESTAMP, partition.epoch_at(offset))
+            is_empty = offset >= partition.end_offset
+            return TimedOffset(offset, NO_TIMESTAMP, NO_EPOCH if is_empty else partition.epoch_at(offset))
         case Edge.NEWEST:
+            _check_end(partition)
             return partition.find_newest()
         case int():
-            return partition.find_time(when, isolation) if when >= 0 else None
+            found = partition.find_time(when, isolation) if when >= 0 else None
+            if found is None and when >= 0:
+                _check_end(partition)
+            return found
+
+
+def _check_end(partition: Partition) -> None:
+    """Raise while the high watermark is before the start of the leader's epoch: records before it are committed."""
+    epoch_start = partition.log.epochs.latest_start
+    if partition.high_watermark < epoch_start:
+        raise OffsetNotAvailable(
+            f"{partition}: the new leader has committed up to {partition.high_watermark}, and does not know yet whether"
+            f" the records up to {epoch_start} are; retry"
+        )

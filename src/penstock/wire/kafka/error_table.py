@@ -89,6 +89,7 @@ CODES: dict[type[BrokerError], ErrorCode] = {
     errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,
     errors.Rebalancing: ErrorCode.REBALANCE_IN_PROGRESS,
     errors.TransactionBusy: ErrorCode.CONCURRENT_TRANSACTIONS,
+    errors.OffsetNotAvailable: ErrorCode.OFFSET_NOT_AVAILABLE,
     errors.UnstableOffset: ErrorCode.UNSTABLE_OFFSET_COMMIT,
     errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     errors.TornSegment: ErrorCode.KAFKA_STORAGE_ERROR,
@@ -109,7 +110,6 @@ _SHARED: dict[ErrorCode, type[BrokerError]] = {
 
 _FURTHER: dict[ErrorCode, type[BrokerError]] = {
     ErrorCode.REPLICA_NOT_AVAILABLE: errors.NotLeader,
-    ErrorCode.OFFSET_NOT_AVAILABLE: errors.NotLeader,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: errors.TimedOut,
     ErrorCode.INVALID_REQUIRED_ACKS: errors.InvalidRequest,
     ErrorCode.INCONSISTENT_TOPIC_ID: errors.UnknownTopicId,

@@ -1380,6 +1380,49 @@ class DescribeQuorumRequest(KafkaRequest[DescribeQuorumResponse]):
     class PartitionData(KafkaMessage):
         partition_index: int = 0
 
+class AlterPartitionResponse(KafkaMessage):
+    """API 56, versions 2 to 3."""
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    topics: list[AlterPartitionResponse.TopicData] = ...
+
+    class TopicData(KafkaMessage):
+        topic_id: bytes = ...
+        partitions: list[AlterPartitionResponse.PartitionData] = ...
+
+    class PartitionData(KafkaMessage):
+        partition_index: int = 0
+        error_code: int = 0
+        leader_id: int = 0
+        leader_epoch: int = 0
+        isr: list[int] = ...
+        leader_recovery_state: int = 0
+        partition_epoch: int = 0
+
+class AlterPartitionRequest(KafkaRequest[AlterPartitionResponse]):
+    """API 56, versions 2 to 3."""
+
+    broker_id: int = 0
+    broker_epoch: int = -1
+    topics: list[AlterPartitionRequest.TopicData] = ...
+
+    class TopicData(KafkaMessage):
+        topic_id: bytes = ...
+        partitions: list[AlterPartitionRequest.PartitionData] = ...
+
+    class PartitionData(KafkaMessage):
+        partition_index: int = 0
+        leader_epoch: int = 0
+        new_isr: list[int] = ...  # v2-2
+        new_isr_with_epochs: list[AlterPartitionRequest.BrokerState] = ...  # v3+
+        leader_recovery_state: int = 0
+        partition_epoch: int = 0
+
+    class BrokerState(KafkaMessage):
+        broker_id: int = 0
+        broker_epoch: int = -1
+
 class UpdateFeaturesResponse(KafkaMessage):
     """API 57, versions 0 to 2."""
 

@@ -58,7 +58,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     ) -> tuple[Any, list[Any]]:
         described = {"id": 2, "fenced": False, "draining": False, "replicas": 0, **broker}
         source = Canned([MOVE] if planned is None else planned, ongoing or [[]], described)
-        monkeypatch.setattr(cluster_moves, "_source", lambda bootstrap: source)
+        monkeypatch.setattr(cluster_moves, "source_of", lambda bootstrap: source)
         return CliRunner().invoke(cli, ["cluster", command.name, *words]), source.told
 
     return call

@@ -49,7 +49,7 @@ def test_both_sources_agree_on_what_both_know(with_http: Broker, without_http: B
     assert (over_http.source, over_http.why_not_http) == (HTTP, "")
     assert (over_kafka.source, over_kafka.why_not_http) == (KAFKA, "broker 0 has none")
     assert over_http.content.keys() == over_kafka.content.keys()
-    for name in ("controller", "partitions", "offline_partitions"):
+    for name in ("controller", "partitions", "offline_partitions", "under_replicated_partitions"):
         assert over_http.content[name] == over_kafka.content[name], name
     one, other = over_http.content["brokers"][0], over_kafka.content["brokers"][0]
     assert one.keys() == other.keys()
@@ -61,11 +61,16 @@ def test_both_sources_agree_on_what_both_know(with_http: Broker, without_http: B
 def test_partitions_of_both_sources(with_http: Broker, without_http: Broker) -> None:
     for broker in (with_http, without_http):
         source = ClusterSource(broker.bootstrap)
-        found = source.partitions(only_offline=False, with_internal=False).content["partitions"]
+        found = source.partitions(with_internal=False).content["partitions"]
         assert [(one["topic"], one["partition"], one["leader"], one["isr"]) for one in found] == [
             ("orders", number, 0, [0]) for number in range(3)
         ]
-        assert source.partitions(only_offline=True, with_internal=True).content == {"partitions": []}
+        for name in ("offline", "under_replicated"):
+            assert source.partitions([name], with_internal=True).content == {"partitions": []}
+    only_here = ClusterSource(with_http.bootstrap).partitions(["at_min_isr"], with_internal=False)
+    assert [(one["min_isr"], one["elr"]) for one in only_here.content["partitions"]] == [(1, [])] * 3
+    with pytest.raises(NoBroker, match="--http-port"):
+        ClusterSource(without_http.bootstrap).partitions(["under_min_isr"], with_internal=False)
 
 
 def test_what_only_http_tells_needs_an_http_door(with_http: Broker, without_http: Broker) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from penstock.apps.cli import cluster_status
@@ -33,7 +34,25 @@ CONTENT: dict[str, Any] = {
     "metadata_index": 40,
     "partitions": 6,
     "offline_partitions": 3,
+    "under_replicated_partitions": 4,
+    "under_min_isr_partitions": 3,
     "brokers": [BROKER, FENCED],
+}
+
+PARTITION = {
+    "topic": "orders",
+    "partition": 0,
+    "leader": 1,
+    "leader_epoch": 3,
+    "partition_epoch": 9,
+    "replicas": [1, 2, 3],
+    "isr": [1],
+    "min_isr": 2,
+    "elr": [2],
+    "last_known_elr": [],
+    "offline": [3],
+    "adding": [],
+    "removing": [],
 }
 
 
@@ -70,8 +89,36 @@ def test_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert not err
     assert "Cluster abc: 2 brokers (1 active, 1 fenced)" in out
     assert "broker 1, epoch 9" in out and "index 40" in out
-    assert "6, 3 without a leader" in out and "penstock cluster topics --offline" in out
+    assert "6, 3 without a leader, 4 under-replicated, 3 below min.insync.replicas" in out
+    assert "penstock cluster topics --offline --under-replicated --under-min-isr" in out
     assert "a:9092" in out and "ended" in out
+
+
+def test_status_of_a_healthy_cluster() -> None:
+    healthy = dict.fromkeys(("offline_partitions", "under_replicated_partitions"), 0)
+    view = cluster_status._read_status(
+        Canned(Found({**CONTENT, **healthy, "under_min_isr_partitions": None}, KAFKA))
+    )
+    assert view.lines[-1].endswith("6, all with a leader and in sync")
+
+
+def test_partitions_are_listed_by_their_health(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    class Listing(Canned):
+        def partitions(self, filters: Any = (), *, with_internal: bool) -> Found:
+            asked.append((list(filters), with_internal))
+            return Found({"partitions": [PARTITION]}, HTTP)
+
+    def no_bootstrap(bootstrap: str, broker_id: int | None = None) -> ClusterSource:
+        return Listing(Found({}, HTTP))
+
+    monkeypatch.setattr("penstock.apps.cli.cluster_source.ClusterSource", no_bootstrap)
+    done = CliRunner().invoke(cluster_status.topics, ["--under-replicated", "--at-min-isr"])
+    assert asked == [(["under_replicated", "at_min_isr"], True)]
+    assert "orders" in done.output and "1, 2, 3" in done.output and "eligible" in done.output
+    CliRunner().invoke(cluster_status.topics, ["-o", "json"])
+    assert asked[1:] == [([], False)]
 
 
 def test_what_kafka_calls_do_not_tell_is_a_dash_and_the_reason_is_said(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from log_samples import filled_batch
-from penstock.core.errors import OffsetOutOfRange
+from penstock.core.errors import Fenced, OffsetOutOfRange
 from penstock.core.log.log import Log, LogLimits
 from penstock.core.log.recovery import open_log
 from penstock.core.log.replicated import append_replicated
@@ -52,6 +52,22 @@ def test_gaps_are_copied_and_survive_a_crash() -> None:
     assert again.gaps_before == 250
     copy(again, batch(249), gaps_before=250)
     assert again.end_offset == 250
+
+
+def test_an_epoch_in_which_the_owner_led_and_wrote_nothing_is_no_obstacle() -> None:
+    log = reopen(MemoryFiles())
+    copy(log, batch(0, epoch=2))
+    log.begin_epoch(4)
+    copy(log, batch(1, epoch=2), batch(2, epoch=5))
+    assert [log.epochs.at_offset(offset) for offset in range(3)] == [2, 2, 5]
+
+
+def test_a_batch_of_an_epoch_that_records_have_passed_is_refused() -> None:
+    log = reopen(MemoryFiles())
+    copy(log, batch(0, epoch=4))
+    with pytest.raises(Fenced, match="epoch 3, the log has 4"):
+        copy(log, batch(1, epoch=3))
+    assert log.end_offset == 1
 
 
 def test_a_gap_that_nobody_announced_is_refused() -> None:

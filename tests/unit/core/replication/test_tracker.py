@@ -235,6 +235,18 @@ def test_a_follower_that_never_fetched_leaves_in_the_end() -> None:
     assert stage.wanted_isr() == [1, 2]
 
 
+def test_a_leader_that_nobody_follows_may_have_been_replaced() -> None:
+    stage = Stage([1, 2, 3])
+    stage.fetch(2, 0)
+    assert not stage.tracker.is_followed(stage.now_s, 3.0)
+    stage.fetch(3, 0)
+    assert stage.tracker.is_followed(stage.now_s + 2.9, 3.0)
+    assert not stage.tracker.is_followed(stage.now_s + 3.1, 3.0)
+    stage.fence(2)
+    stage.fence(3)
+    assert stage.tracker.is_followed(stage.now_s + 100, 3.0), "nobody else can have taken over"
+
+
 # -- changes
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from http_client import HttpClient
+from cluster_nodes import until
+from http_client import Answer, HttpClient
 from memory_broker import SETTINGS, with_broker
 from penstock.apps.doorways import Doorways
 from penstock.node.broker import Broker
@@ -28,6 +29,27 @@ class Stage:
         client = HttpClient(self.doors)
         self.clients.append(client)
         return client
+
+
+class PatientClient(HttpClient):
+    """Lets virtual time pass: a change goes to the metadata store and back."""
+
+    async def answer(self, is_head: bool = False) -> Answer:
+        found: list[Answer] = []
+
+        def take() -> bool:
+            answer = self.take(is_head)
+            found.extend([] if answer is None else [answer])
+            return bool(found)
+
+        await until(take)
+        return found[0]
+
+
+def client_of(broker: Broker) -> HttpClient:
+    """A client of a broker that has no listening sockets."""
+    broker.settings = replace(broker.settings, http_port=0)
+    return PatientClient(Doorways(broker))
 
 
 @pytest.fixture

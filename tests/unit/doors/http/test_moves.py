@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from cluster_nodes import ClusterNodes, on_a_cluster, until
-from http_client import Answer, HttpClient
-from penstock.apps.doorways import Doorways
 from penstock.core.machines.cluster.reassignment import leaving
-from penstock.node.broker import Broker
 
-from .conftest import Stage
+from .conftest import Stage, client_of
 
 CLUSTER = "/api/v1/cluster"
-
-
-class PatientClient(HttpClient):
-    """Lets virtual time pass: a change goes to the metadata store and back."""
-
-    async def answer(self, is_head: bool = False) -> Answer:
-        found: list[Answer] = []
-
-        def take() -> bool:
-            answer = self.take(is_head)
-            found.extend([] if answer is None else [answer])
-            return bool(found)
-
-        await until(take)
-        return found[0]
-
-
-def client_of(broker: Broker) -> HttpClient:
-    broker.settings = replace(broker.settings, http_port=0)
-    return PatientClient(Doorways(broker))
 
 
 def test_plan_start_list_and_undo() -> None:

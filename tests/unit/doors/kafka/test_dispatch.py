@@ -21,6 +21,7 @@ FOR_BROKERS = {
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.WRITE_TXN_MARKERS,
     ApiKey.ENVELOPE,
+    ApiKey.ALTER_PARTITION,
 }
 """Spoken, but not advertised: clients have no use for it."""
 

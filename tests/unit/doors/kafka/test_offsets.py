@@ -75,6 +75,22 @@ def test_every_version(orders: Node, version: int) -> None:
     assert ask(orders, LATEST, version).offset == 4
 
 
+@pytest.mark.parametrize(
+    ("version", "code"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
+)
+def test_a_new_leader_that_does_not_know_what_is_committed(
+    orders: Node, version: int, code: ErrorCode
+) -> None:
+    orders.broker.partition("orders", 0).log.epochs.observe(
+        7, 5
+    )  # as if one more record were before its epoch
+    for when in (LATEST, NEWEST, 401):
+        assert ask(orders, when, 7).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert ask(orders, LATEST, version).error_code == code
+    for when, offset in ((EARLIEST, 0), (101, 1)):
+        assert (ask(orders, when, version).error_code, ask(orders, when, version).offset) == (0, offset)
+
+
 def test_what_cannot_be_told(orders: Node) -> None:
     assert ask(orders, LATEST, partition=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask(orders, LATEST, epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -17,6 +17,7 @@ from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.controller import UNSEEN_S_MAX, Controller
 from penstock.node.cluster.metadata_log import CONTROLLER_SESSION, LiveSession
 from penstock.node.runtime.slices import Sliced
+from penstock.node.settings import Settings
 from sim.loop import SimLoop, run
 from sim.metadata_model import ModelMetadataLog, ModelStore
 
@@ -29,7 +30,7 @@ class Side:
         self.catalog = Catalog()
         log = ModelMetadataLog(store)
         self.host = CatalogHost(log, self.catalog, Hand(workers=PromptWorkers()).runtime, self._apply)
-        self.controller = Controller(log, self.host, self.catalog, broker_id)
+        self.controller = Controller(log, self.host, self.catalog, broker_id, Settings())
         self.host.start()
         self.controller.start()
 

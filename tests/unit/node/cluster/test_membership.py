@@ -20,6 +20,7 @@ from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.membership import ClusterMembership, MemberProfile
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.settings import Settings
+from penstock.node.topic_creation import NewTopic
 from sim.loop import SimLoop
 from sim.metadata_model import ModelMetadataLog, ModelStore
 
@@ -125,6 +126,7 @@ def test_a_broker_that_lost_its_session_opens_another_and_leads_on() -> None:
         nodes.expire(2)
         await until(lambda: not broker.membership.has_session)
         assert broker.partition("t", index).is_leader, "the store may be out of reach for all"
+        await until(lambda: broker.catalog.cluster.broker(2).session != session.number)
         await until(lambda: broker.membership.has_session and broker.membership.is_active)
         await nodes.converged()
         assert broker.partition("t", index).is_leader and leaders(nodes)[index] == 2
@@ -157,13 +159,46 @@ def test_an_empty_directory_does_not_take_the_place_of_one_with_partitions() -> 
         await nodes.create(1, "t", 3)
         await nodes.stop(3)
         twin = ClusterNodes(nodes._loop, nodes.store, "twin")
-        with pytest.raises(TornSegment, match="1 partitions, but its data directory is new"):
+        with pytest.raises(
+            TornSegment, match=r"new and empty, but no other broker has all records of t-\d: start"
+        ):
             await twin.start(3)
         await nodes.start(3)
         await nodes.converged()
         assert sorted(leaders(nodes)) == [1, 2, 3]
 
     on_a_cluster(play)
+
+
+def test_an_empty_directory_takes_the_place_of_one_whose_records_others_have() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 3)
+        await nodes.stop(3)
+        await nodes.converged()
+        assert all(set(one.isr) == {1, 2} for one in nodes.placed(1, "t"))
+        twin = ClusterNodes(nodes._loop, nodes.store, "twin", has_doors=True, factor=3)
+        await twin.start(3)
+        await nodes.converged()
+        await until(lambda: all(set(one.isr) == {1, 2, 3} for one in nodes.placed(1, "t")))
+        await twin.stop(3)
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_the_directory_of_the_last_complete_replica_is_named() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.brokers[1].create_topic(NewTopic("t", 1, {"min.insync.replicas": "1"}))
+        await nodes.converged()
+        for broker_id in (1, 2):
+            await nodes.stop(broker_id)
+        assert nodes.placed(3, "t")[0].isr == (3,)
+        await nodes.stop(3)
+        await nodes.start(1)
+        twin = ClusterNodes(nodes._loop, nodes.store, "twin", has_doors=True, factor=3)
+        with pytest.raises(TornSegment, match="no other broker has all records of t-0"):
+            await twin.start(3)
+
+    on_a_cluster(play, has_doors=True, factor=3)
 
 
 def test_a_second_process_of_the_same_id_is_refused() -> None:

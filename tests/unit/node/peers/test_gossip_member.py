@@ -33,7 +33,7 @@ class World:
     """Members that share one cluster state, as brokers that have applied the same events."""
 
     def __init__(self) -> None:
-        self.state = ClusterState(lambda topic_id: 1)
+        self.state = ClusterState()
         self.state.apply(LinkKeySaved(LINK_KEY))
         self.members: dict[int, GossipMember] = {}
         self.load: dict[int, dict[str, str]] = {}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cluster_nodes import ClusterNodes, on_a_cluster, until
 from memory_broker import make_topic, with_broker
 from penstock.core.access import CLUSTER, Operation, Resource
 from penstock.core.errors import ClusterForbidden
+from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
+from penstock.core.machines.cluster.events import PartitionSaved
 from penstock.core.model import Address
 from penstock.core.placement.ring import VNODES
 from penstock.core.session import Session
 from penstock.node.broker import Broker
 from penstock.node.runtime.slices import run_unsliced
-from penstock.node.waist.overview import ClusterOverview, OverviewVerbs
+from penstock.node.waist.overview import ClusterOverview, HealthFilter, OverviewVerbs
 from penstock.node.waist.waist import Waist
 
 ANN = Session("http", principal="User:ann")
@@ -60,13 +64,48 @@ def test_a_failed_broker_is_fenced_and_its_partitions_are_offline() -> None:
         assert (failed.has_session, failed.leaders, failed.replicas) == (False, 0, 2)
         assert found.offline_partitions == 2
         verbs = verbs_of(nodes.brokers[1])
-        offline = list(verbs.partitions(ANN, only_offline=True))
+        offline = list(verbs.partitions(ANN, HealthFilter(is_offline=True)))
         assert [one.state.replica_ids for one in offline] == [[3], [3]]
         assert [one.state.leader_id for one in offline] == [-1, -1]
         assert len(list(verbs.partitions(ANN))) == 6
         shares = verbs.ring(ANN).brokers
         assert [one.is_candidate for one in shares] == [True, True, False]
         assert shares[2].share == 0 and sum(one.share for one in shares) == pytest.approx(1)
+
+    on_a_cluster(play)
+
+
+async def place(nodes: ClusterNodes, **changes: Any) -> None:
+    """Give the only partition of topic `t` this state, as if it had three replicas."""
+    (present,) = nodes.placed(1, "t")
+    wanted = present._replace(partition_epoch=present.partition_epoch + 1, **changes)
+    await nodes.brokers[1].change(lambda catalog: [PartitionSaved(wanted)])
+    await nodes.converged()
+
+
+def test_partitions_are_chosen_by_their_health() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 1)
+        verbs, topic = verbs_of(nodes.brokers[1]), ConfigChange(ConfigOp.SET, "min.insync.replicas", "2")
+        await nodes.brokers[1].change(lambda catalog: catalog.decide_alter_configs("t", [topic]))
+        expected = {
+            (1, 2, 3): HealthFilter(),
+            (1, 2): HealthFilter(is_under_replicated=True, is_at_min_isr=True),
+            (1,): HealthFilter(is_under_replicated=True, is_under_min_isr=True),
+        }
+        for isr, problems in expected.items():
+            await place(nodes, replicas=(1, 2, 3), isr=isr, leader=1, elr=(2,) if isr == (1,) else ())
+            for wanted in HealthFilter._fields:
+                found = list(verbs.partitions(ANN, HealthFilter(**{wanted: True})))
+                assert bool(found) == getattr(problems, wanted), (isr, wanted)
+            (one,) = verbs.partitions(ANN)
+            assert (one.isr_size_min, one.elr) == (2, (2,) if isr == (1,) else ())
+            counted = overview(nodes.brokers[1])
+            assert counted.under_replicated_partitions == problems.is_under_replicated
+            assert counted.under_min_isr_partitions == problems.is_under_min_isr
+        await place(nodes, isr=(), leader=-1, elr=(2,), last_leader=1)
+        (one,) = verbs.partitions(ANN, HealthFilter(is_offline=True))
+        assert (one.elr, one.last_known) == ((2,), (1,))
 
     on_a_cluster(play)
 

@@ -236,6 +236,35 @@ response
       host string
       port uint16
 
+api 56 AlterPartition 2-3 flexible 0+
+request
+  broker_id    int32
+  broker_epoch int64 =-1
+  topics       [TopicData]
+    topic_id   uuid
+    partitions [PartitionData]
+      partition_index       int32
+      leader_epoch          int32
+      new_isr               [int32] 2
+      new_isr_with_epochs   [BrokerState] 3+
+        broker_id    int32
+        broker_epoch int64 =-1
+      leader_recovery_state int8
+      partition_epoch       int32
+response
+  throttle_time_ms int32
+  error_code       int16
+  topics           [TopicData]
+    topic_id   uuid ~
+    partitions [PartitionData]
+      partition_index       int32
+      error_code            int16
+      leader_id             int32
+      leader_epoch          int32
+      isr                   [int32]
+      leader_recovery_state int8 ~
+      partition_epoch       int32
+
 api 57 UpdateFeatures 0-2 flexible 0+
 request
   timeout_ms      int32 =60000

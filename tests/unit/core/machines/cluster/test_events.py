@@ -80,7 +80,7 @@ def test_events_survive_their_bytes(event: ClusterEvent) -> None:
 
 @given(st.lists(EVENTS, max_size=20))
 def test_apply_never_refuses_and_the_last_event_of_a_key_is_enough(events: list[ClusterEvent]) -> None:
-    live, compacted = ClusterState(lambda _: 1), ClusterState(lambda _: 1)
+    live, compacted = ClusterState(), ClusterState()
     for event in events:
         live.apply(event)
     for event in {event.key: event for event in events}.values():

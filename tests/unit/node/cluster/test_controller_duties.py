@@ -1,0 +1,123 @@
+"""What the controller does for replicas: failover by probes, preferred leaders, replicas of internal topics."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cluster_nodes import ClusterNodes, on_a_cluster, until
+from penstock.core.machines.cluster.reassignment import decide_reassign
+from penstock.node.cluster.controller import PREFERRED_S
+from penstock.node.topic_creation import NewTopic
+
+OFFSETS = "__consumer_offsets"
+
+
+def leaders(nodes: ClusterNodes, topic: str = "t") -> list[int]:
+    return [one.leader for one in nodes.placed(next(iter(nodes.brokers)), topic)]
+
+
+def in_sync(nodes: ClusterNodes, count: int, topic: str = "t") -> bool:
+    placed = nodes.placed(next(iter(nodes.brokers)), topic)
+    return bool(placed) and all(len(one.isr) == count and not one.is_moving for one in placed)
+
+
+async def ready(nodes: ClusterNodes) -> None:
+    """There is a controller, and brokers have reached each other."""
+    others = len(nodes.brokers) - 1
+    await until(
+        lambda: all(
+            one.controller is not None
+            and one.controller_id > 0
+            and len(one.controller.probes._reached) == others
+            for one in nodes.brokers.values()
+        )
+    )
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("dead", [1, 2, 3])
+def test_a_lost_link_is_enough_to_take_over(dead: int) -> None:
+    """Nobody is told of the death: followers lose their connections to the leader, and probe it."""
+
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 6)
+        await nodes.converged()
+        await ready(nodes)
+        await asyncio.sleep(1)  # followers fetch
+        nodes.kill(dead)
+        before_s = now_s()
+        await until(lambda: dead not in leaders(nodes) and -1 not in leaders(nodes))
+        assert now_s() - before_s < 1.5, "no time limit had to pass"
+        await until(lambda: all(one.controller_id not in (-1, dead) for one in nodes.brokers.values()))
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_leadership_returns_to_a_broker_that_has_caught_up() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 6)
+        await nodes.converged()
+        await ready(nodes)
+        before = leaders(nodes)
+        await nodes.stop(3)
+        await nodes.converged()
+        assert 3 not in leaders(nodes)
+        await nodes.start(3)
+        started_s = now_s()
+        await until(lambda: in_sync(nodes, 3))
+        await until(lambda: leaders(nodes) == before)
+        assert now_s() - started_s < 5 * PREFERRED_S, "long before the next check"
+        elected = [one.controller.elections.clean for one in nodes.brokers.values() if one.controller]
+        assert sum(elected) >= before.count(3)
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_internal_topics_are_raised_when_machines_join(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.brokers[1].internal_topic(OFFSETS, 4, {"cleanup.policy": "compact"})
+        assert {one.replicas for one in nodes.placed(1, OFFSETS)} == {(1,)}
+        await nodes.start(2)
+        await until(lambda: in_sync(nodes, 2, OFFSETS))
+        catalog = nodes.brokers[1].catalog
+        assert "min.insync.replicas" not in catalog.topic(OFFSETS).overrides
+        await nodes.start(3)
+        await until(lambda: in_sync(nodes, 3, OFFSETS))
+        await until(lambda: catalog.config(OFFSETS).insync_replicas_min == 2)
+
+    on_a_cluster(play, brokers=1, has_doors=True, factor=0)
+    assert "several replicas on one machine" not in caplog.text
+
+
+def test_replicas_on_one_machine_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await ready(nodes)
+        for name in ("t", "u"):
+            await nodes.create(1, name, 3)
+        await nodes.converged()
+        assert all(len(one.replicas) == 2 for one in nodes.placed(1, "u"))
+
+    on_a_cluster(play, has_doors=True, factor=2, rack="one-machine")
+    assert caplog.text.count("several replicas on one machine") == 1
+
+
+def test_a_partition_may_get_more_and_fewer_replicas() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        broker = nodes.brokers[1]
+        await broker.create_topic(NewTopic("t", 1, replication_factor=1))
+        (placed,) = nodes.placed(1, "t")
+        first = placed.leader
+        others = [one for one in (1, 2, 3) if one != first]
+        await broker.change(lambda catalog: decide_reassign(catalog.cluster, placed.id, [*others, first]))
+        await until(lambda: in_sync(nodes, 3))
+        await until(lambda: leaders(nodes) == [others[0]])
+        await broker.change(lambda catalog: decide_reassign(catalog.cluster, placed.id, others))
+        await until(lambda: in_sync(nodes, 2))
+        assert set(nodes.placed(1, "t")[0].replicas) == set(others)
+
+    on_a_cluster(play, has_doors=True)
