@@ -44,6 +44,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "split-brokers": (NETWORK, network.split_brokers),
     "isolate-broker": (NETWORK, network.isolate_broker),
     "isolate-leader": (NETWORK, network.isolate_leader),
+    "strand-follower": (NETWORK, network.strand_follower),
     "cut-store": (f"{NETWORK},{STORE}", partial(network.cut_store, both_ways=True)),
     "cut-store-one-way": (f"{NETWORK},{STORE}", partial(network.cut_store, both_ways=False)),
     "cut-member": (MEMBERS, network.cut_member),

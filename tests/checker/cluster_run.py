@@ -8,6 +8,7 @@ import random
 from contextlib import ExitStack
 from pathlib import Path
 
+from checker.agreement import replica_problems
 from checker.churn import TopicChurn
 from checker.cluster_nemesis import ClusterNemesis
 from checker.faults.scene import Scene
@@ -68,9 +69,9 @@ class ClusterRun:
                 self._before_reading,
             ),
         )
-        topics = sorted({topic_of(key)[0] for key in range(plan.keys)})
+        self._topics = sorted({topic_of(key)[0] for key in range(plan.keys)})
         self._churn = TopicChurn([broker.bootstrap for broker in site.brokers], plan.seed, plan.rf)
-        self._mover = Mover(site.bootstrap, topics, plan.nodes, plan.seed)
+        self._mover = Mover(site.bootstrap, self._topics, plan.nodes, plan.seed)
         self._changes = Changes(site.bootstrap)
         self._at_work = ExitStack()
         rng = random.Random(f"dead {plan.seed}")
@@ -91,6 +92,7 @@ class ClusterRun:
         if self._dead:
             self._scene.start([broker for broker in self._dead if not broker.is_running])
         outcome.problems += [*self._churn.problems(), *self._mover.problems()]
+        outcome.problems += replica_problems(self._site, self._topics)
         outcome.topic_changes = self._churn.done
         outcome.moves, outcome.elections = self._mover.started, self._mover.elected
         outcome.leader_changes = self._changes.leader_changes

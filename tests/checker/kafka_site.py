@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from checker.network import HostNetwork
-from checker.site import CLOCK, LAG_MS, QUEUE_DOOR, SESSION_MS, STORE, Site
+from checker.site import CLOCK, LAG_MS, QUEUE_DOOR, SESSION_MS, STORE, Site, SiteBroker
 from checker.store import NoStore
 from penstock.apps.bench.compare.servers.install import from_maven, prepared, run
 from penstock.apps.bench.compare.servers.kafka import ARTIFACTS, FLUSHED, VERSION
@@ -152,6 +152,9 @@ class KafkaSite(Site):
         super().__init__(home, nodes, (), wanted)
         self._rf, self._min_isr = rf, min_isr
         self.lacks |= LACKS
+
+    def partition_dir(self, broker: SiteBroker, topic: str, topic_id: bytes, partition: int) -> Path:
+        return broker.data_dir / "log" / f"{topic}-{partition}"
 
     def _make_store(self) -> NoStore:
         return NoStore()

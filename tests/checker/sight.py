@@ -30,6 +30,7 @@ class PartitionView:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: frozenset[int]
+    topic_id: bytes = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,11 @@ def view(cluster: Cluster) -> View:
         answer.controller_id,
         {
             (topic.name or "", one.partition_index): PartitionView(
-                one.leader_id, one.leader_epoch, tuple(one.replica_nodes), frozenset(one.isr_nodes)
+                one.leader_id,
+                one.leader_epoch,
+                tuple(one.replica_nodes),
+                frozenset(one.isr_nodes),
+                topic.topic_id,
             )
             for topic in answer.topics
             for one in topic.partitions

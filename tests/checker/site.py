@@ -150,6 +150,10 @@ class Site(ABC):
     @abstractmethod
     def _make_brokers(self) -> Sequence[SiteBroker]: ...
 
+    @abstractmethod
+    def partition_dir(self, broker: SiteBroker, topic: str, topic_id: bytes, partition: int) -> Path:
+        """Where a broker stores the log of a partition."""
+
     @property
     def queue_doors(self) -> list[str]:
         """Addresses of the queue door at each broker."""
@@ -286,6 +290,9 @@ class PenstockSite(Site):
             PenstockBroker(node_id, self.home, self.store.url, self.network, self._rf)
             for node_id in range(1, self.nodes + 1)
         ]
+
+    def partition_dir(self, broker: SiteBroker, topic: str, topic_id: bytes, partition: int) -> Path:
+        return broker.data_dir / "topics" / topic_id.hex() / str(partition)
 
     @property
     def queue_doors(self) -> list[str]:

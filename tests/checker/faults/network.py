@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from checker.faults.scene import Scene
+from checker.faults.scene import LONG_DOWN_S, Scene
 from checker.site import CLIENT_HOSTS, SiteBroker
 
 CUT_S = (2.0, 9.0)
 KILL_IN_CUT_SHARE = 1 / 3
+STRANDED_S = (5.0, 8.0)
+"""Long enough for a replica to leave the ISR."""
 
 Cut = tuple[str, str]
 
@@ -38,6 +40,28 @@ def split_brokers(scene: Scene, left_s: float) -> None:
     names = [broker.host_name for broker in few]
     rest = [broker.host_name for broker in scene.site.brokers if broker not in few]
     _cut(scene, [cut for name in names for cut in _both(name, rest)], scene.rng.choice(few), left_s)
+
+
+def strand_follower(scene: Scene, left_s: float) -> None:
+    """A broker misses what the others acknowledge; then all of them die, and it is the only one left for a while."""
+    chosen, lasts_s = scene.any(), scene.rng.uniform(*STRANDED_S)
+    others = [broker for broker in scene.site.brokers if broker is not chosen]
+    network = scene.site.network
+    assert network is not None
+    cuts = _both(chosen.host_name, _others(scene, chosen))
+    for source, target in cuts:
+        network.cut(source, target)
+    scene.write("cut", [list(cut) for cut in cuts])
+    try:
+        scene.sleep(lasts_s, left_s)
+        for broker in others:
+            broker.kill()
+        scene.note_hosts("killed", others)
+    finally:
+        network.heal()
+        scene.write("healed")
+    scene.sleep(scene.rng.uniform(*LONG_DOWN_S), left_s)
+    scene.start(others)
 
 
 def cut_store(scene: Scene, left_s: float, *, both_ways: bool) -> None:
