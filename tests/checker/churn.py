@@ -20,6 +20,7 @@ CALL_S_MAX = 4.0
 PAUSE_S = (0.2, 1.2)
 PARTITIONS_MAX = 3
 KEPT_SHARE = 0.6
+TOPICS_MAX = 8
 GONE = 0
 """The number of partitions of a topic that is not there."""
 
@@ -73,6 +74,14 @@ class TopicChurn:
         while not self._stopping.wait(self._rng.uniform(*PAUSE_S)):
             number += 1
             self._change(admin, f"{PREFIX}{number}")
+            self._delete_oldest(admin)
+
+    def _delete_oldest(self, admin: AdminClient) -> None:
+        """So that a long run does not become one with many topics."""
+        present = [name for name, counts in self.possible.items() if GONE not in counts]
+        if len(present) > TOPICS_MAX:
+            name = present[0]
+            self._attempt(name, GONE, lambda: admin.delete_topics([name], request_timeout=CALL_S_MAX)[name])
 
     def _change(self, admin: AdminClient, name: str) -> None:
         """Create a topic, then add a partition or delete it."""
