@@ -15,7 +15,7 @@ from pathlib import Path
 
 from checker.network import HostNetwork
 from checker.site import CLOCK, LAG_MS, QUEUE_DOOR, SESSION_MS, STORE, Site, SiteBroker
-from checker.store import NoStore
+from checker.store import READY_S_MAX, NoStore
 from penstock.apps.bench.compare.servers.install import from_maven, prepared, run
 from penstock.apps.bench.compare.servers.kafka import ARTIFACTS, FLUSHED, VERSION
 from penstock.apps.bench.harness.process import free_port
@@ -23,7 +23,6 @@ from penstock.testing import BrokerDied
 from penstock.testing.child_server import ChildServer
 
 JVM = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-READY_S_MAX = 120.0
 POLL_S = 0.05
 STARTED = "Kafka Server started"
 LACKS = {
@@ -66,6 +65,7 @@ class KafkaBroker(ChildServer):
     """One node. Keeps its ports across restarts."""
 
     noun = "kafka"
+    ready_s_max = READY_S_MAX
 
     def __init__(self, node_id: int, home: Path, network: HostNetwork | None) -> None:
         self.node_id = node_id
@@ -88,7 +88,7 @@ class KafkaBroker(ChildServer):
 
     def await_ready(self) -> None:
         process = self._running()
-        deadline_s = time.monotonic() + READY_S_MAX
+        deadline_s = time.monotonic() + self.ready_s_max
         while time.monotonic() < deadline_s:
             if process.poll() is not None:
                 self._process = None
@@ -99,7 +99,7 @@ class KafkaBroker(ChildServer):
                     return
             time.sleep(POLL_S)
         self.kill()
-        raise BrokerDied(f"{self.host_name} is not ready within {READY_S_MAX} s\n{self._tail()}")
+        raise BrokerDied(f"{self.host_name} is not ready within {self.ready_s_max} s\n{self._tail()}")
 
     def close(self) -> None:
         """How it leaves is no part of the run."""

@@ -21,7 +21,7 @@ from typing import Protocol, Self
 from checker.network import HostNetwork, network_problem
 from checker.sight import Sight
 from checker.skewed_broker import write_skew
-from checker.store import COORDINATOR, HOSTS, CoordinatorStore, EtcdStore, Store
+from checker.store import COORDINATOR, HOSTS, READY_S_MAX, CoordinatorStore, EtcdStore, Store
 from e2e.disks import LoopDisk
 from penstock.testing import Broker, BrokerDied
 
@@ -84,6 +84,8 @@ def resume(broker: SiteBroker) -> None:
 
 
 class PenstockBroker(Broker):
+    ready_s_max = READY_S_MAX
+
     def __init__(
         self,
         node_id: int,
