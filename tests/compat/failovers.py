@@ -13,13 +13,15 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from checker.mover import elect
+from checker.sight import PartitionView, view
 from compat.fact_process import FactProcess, program_command
 from compat.members import AUTO, NONE, Member, Place, Troop
 from compat.roster import KAFKAJS
 from compat.vocabulary import WAIT_S
 from conditions import until
 from e2e.cluster_up import LocalUp
-from e2e.move_clients import commit_start, elect_preferred, ongoing, raw_cluster, reassign, replicas
+from e2e.move_clients import commit_start, ongoing, raw_cluster, reassign
 from penstock.client.errors import ClientError
 from penstock.wire.kafka import ErrorCode
 
@@ -31,7 +33,6 @@ GOES_ON_RECORDS = 40
 """A client works again when it has written and read so many more records."""
 SESSION_MS = 30_000
 INTERNAL = "__consumer_offsets"
-PREFERRED = {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}
 
 
 class ClientWriter(FactProcess):
@@ -172,7 +173,7 @@ class Voyage:
 
     def kill_leader(self) -> None:
         """kill -9 of a broker that leads partitions, written to or not; it is restarted."""
-        self._end_broker(replicas(self._raw, self._topics[0])[self._topics[0], 0].leader, signal.SIGKILL)
+        self._end_broker(self._partitions(self._topics)[self._topics[0], 0].leader, signal.SIGKILL)
 
     def restart_brokers(self) -> None:
         """One after the other, as for an upgrade."""
@@ -181,16 +182,16 @@ class Voyage:
 
     def reassign(self) -> None:
         """Every leader loses its replica, gets it back, and is elected again."""
-        before = replicas(self._raw, *self._topics)
+        before = self._partitions(self._topics)
         self._reassign({place: [*one.replicas[1:]] for place, one in before.items()})
         self._reassign({place: [*one.replicas[1:], one.replicas[0]] for place, one in before.items()})
-        self._reassign({place: one.replicas for place, one in before.items()})
-        for topic in self._topics:
-            codes = elect_preferred(self._raw, topic, range(PARTITIONS))
-            assert set(codes) <= PREFERRED, codes
-        after = replicas(self._raw, *self._topics)
-        assert all(after[place].leader == one.replicas[0] for place, one in before.items()), after
+        self._reassign({place: [*one.replicas] for place, one in before.items()})
+        codes = elect(self._raw, self._partitions(self._topics))
+        assert set(codes) <= {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}, codes
         self._settle()
+
+    def _partitions(self, topics: list[str]) -> dict[Place, PartitionView]:
+        return {place: one for place, one in view(self._raw).partitions.items() if place[0] in topics}
 
     def _end_broker(self, node_id: int, number: signal.Signals) -> None:
         name = f"broker-{node_id}"
@@ -213,7 +214,7 @@ class Voyage:
         topics = [*self._topics, INTERNAL]
 
         def is_in_sync() -> bool:
-            found = replicas(self._raw, *topics)
+            found = self._partitions(topics)
             return bool(found) and all(
                 one.leader > 0 and len(one.isr) == BROKERS and len(one.replicas) == BROKERS
                 for one in found.values()

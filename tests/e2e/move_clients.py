@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from checker.sight import view
 from penstock.client.access import Access, read_addresses
 from penstock.client.raw.cluster import Cluster
 from penstock.wire.kafka import ApiKey, messages
@@ -31,46 +31,9 @@ def raw_cluster(bootstrap: str) -> Cluster:
     )
 
 
-class PartitionReplicas(NamedTuple):
-    """One partition as metadata has it; leader -1: none."""
-
-    leader: int
-    replicas: list[int]
-    isr: list[int]
-
-
-def replicas(cluster: Cluster, *topics: str) -> dict[tuple[str, int], PartitionReplicas]:
-    """Topic and partition → its leader and replicas."""
-    answer = cluster.ask(
-        ApiKey.METADATA,
-        messages.MetadataRequest(topics=None, allow_auto_topic_creation=False),
-        version_max=10,
-        again_on=frozenset(),
-    )
-    return {
-        (found.name or "", one.partition_index): PartitionReplicas(
-            one.leader_id, list(one.replica_nodes), list(one.isr_nodes)
-        )
-        for found in answer.topics
-        if found.name in topics
-        for one in found.partitions
-    }
-
-
 def leaders(cluster: Cluster, topic: str) -> dict[int, int]:
     """Partition → its leader."""
-    return {partition: one.leader for (_, partition), one in replicas(cluster, topic).items()}
-
-
-def elect_preferred(cluster: Cluster, topic: str, partitions: Sequence[int]) -> list[int]:
-    """Elect the first replica of each partition; returns the error codes."""
-    request = messages.ElectLeadersRequest
-    wanted = [request.TopicPartitions(topic=topic, partitions=list(partitions))]
-    answer = cluster.ask(
-        ApiKey.ELECT_LEADERS, request(election_type=0, topic_partitions=wanted, timeout_ms=ANSWER_MS)
-    )
-    found = [one.error_code for topic in answer.replica_election_results for one in topic.partition_result]
-    return [answer.error_code, *found]
+    return {index: one.leader for (name, index), one in view(cluster).partitions.items() if name == topic}
 
 
 def commit_start(bootstrap: str, group: str, topic: str, partitions: int) -> None:

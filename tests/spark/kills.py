@@ -29,7 +29,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 import penstock
 from checker.mover import Mover
-from e2e.move_clients import raw_cluster, replicas
+from checker.sight import view
+from e2e.move_clients import raw_cluster
 from penstock.client.access import read_access
 from penstock.client.errors import ClientError
 from penstock.client.raw.cluster import Cluster, codes_in
@@ -241,9 +242,9 @@ class Ordeal:
     def _leader(self) -> Broker:
         """The leader of one partition after the other, of the topics and of the transactions."""
         with raw_cluster(self.bootstrap) as cluster:
-            led = sorted(replicas(cluster, INPUT, OUTPUT, TRANSACTIONS).items())
-        _, placed = led[self.kills["leader"] * PARTITIONS % len(led)]
-        return self.brokers[max(placed.leader, 1) - 1]
+            found = sorted(view(cluster).partitions.items())
+        led = [one.leader for (topic, _), one in found if topic in (INPUT, OUTPUT, TRANSACTIONS)]
+        return self.brokers[max(led[self.kills["leader"] * PARTITIONS % len(led)], 1) - 1]
 
     def _drivers(self) -> list[int]:
         process = self._process
@@ -359,7 +360,7 @@ class TopicTally:
 
 def _are_in_sync(cluster: Cluster) -> bool:
     try:
-        found = replicas(cluster, INPUT, OUTPUT)
+        found = view(cluster).partitions
     except ClientError:  # the broker that was asked is not ready yet
         return False
     return all(len(one.isr) == len(one.replicas) for one in found.values())
