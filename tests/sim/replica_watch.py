@@ -68,11 +68,11 @@ class ReplicaWatch:
         """The batches of a log. What recovery found is held against what was written."""
         known = self._logs.get(replica)
         if known is None:
-            known = self._logs[replica] = []
-            if replica.failure is None:
-                for segment in replica.log.segments:
-                    for found in segment.walk(0, segment.size, verify=False):
-                        self._found(replica, known, found.header)
+            known = []
+            for segment in replica.log.segments:
+                for found in segment.walk(0, segment.size, verify=False):
+                    self._found(replica, known, found.header)
+            self._logs[replica] = known
         return known
 
     def _found(self, replica: Replica, before: list[BatchName], header: BatchHeader) -> None:
@@ -81,7 +81,8 @@ class ReplicaWatch:
         written = Written(header.crc, before[-1] if before else None)
         if not replica.config.cleanup_compact:
             first = self._written.setdefault(id_of(replica), {}).setdefault(name, written)
-            if first.checksum != header.crc or (before and first.before != before[-1]):
+            is_behind_another = None not in (written.before, first.before) and first.before != written.before
+            if first.checksum != header.crc or is_behind_another:
                 self._fail(f"{replica} was opened with {name}: {written}, but it was written as {first}")
         before.append(name)
 
@@ -107,7 +108,7 @@ class ReplicaWatch:
             self._fail(
                 f"{replica} copied {name} with checksum {copied.checksum}, which no leader wrote: {made}"
             )
-        if copied.before is not None and copied.before != made.before:
+        if None not in (copied.before, made.before) and copied.before != made.before:  # both logs reach back
             self._fail(f"{replica} has {name} behind {copied.before}, its leader had it behind {made.before}")
 
     def truncated(self, replica: Replica) -> None:
@@ -165,7 +166,9 @@ class ReplicaWatch:
     # -- who has to be complete
 
     def holds_committed(self, replica: Replica) -> bool:
-        """Whether a log has everything that was committed."""
+        """Whether a log has everything that was committed. Nothing can be told of one that is offline."""
+        if replica.failure is not None:
+            return True
         place = id_of(replica)
         committed, last = self.committed(place), self._last.get(place)
         if replica.end_offset < committed:

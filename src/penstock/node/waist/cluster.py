@@ -99,6 +99,18 @@ class ClusterVerbs:
         self.advertised = Address(broker.settings.host, broker.settings.port)
         """The advertised address; set by the Kafka door once it listens."""
 
+    @property
+    def has_suspects(self) -> bool:
+        """Whether a broker that is called a leader may be dead."""
+        controller = self._broker.controller
+        return controller is not None and controller.probes.has_suspects
+
+    async def suspense(self) -> None:
+        """Wait a moment until others lead instead of a broker that has just died. Clients that are told of the dead one
+        may take a second before they ask again."""
+        if self._broker.controller is not None:
+            await self._broker.controller.probes.suspense()
+
     def describe(self, session: Session, *, with_leaving: bool = False) -> ClusterDescription:
         """No permission required: every client needs to know where to connect. `with_leaving` includes brokers that
         were fenced just now."""

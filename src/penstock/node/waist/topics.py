@@ -408,16 +408,9 @@ class TopicVerbs:
                 for broker_id in one.replicas
                 if cluster.is_fenced(broker_id) or (broker_id == own_id and one.partition in failed)
             ]
-            is_gone = one.leader in offline or self._is_suspected(one.leader)
-            leader_id = NO_LEADER if is_gone else one.leader
+            leader_id = NO_LEADER if one.leader in offline else one.leader
             isr = [broker_id for broker_id in one.isr if broker_id not in offline]
             yield PartitionState(one.partition, leader_id, one.leader_epoch, list(one.replicas), isr, offline)
-
-    def _is_suspected(self, leader_id: int) -> bool:
-        """Whether a leader seems to have died: a client that is told so asks again at once, and soon gets its
-        successor. A client that is sent to the dead one waits for its next refresh."""
-        controller = self._broker.controller
-        return controller is not None and controller.probes.is_suspected(leader_id)
 
     @property
     def are_here(self) -> bool:
