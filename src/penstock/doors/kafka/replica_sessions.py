@@ -33,6 +33,9 @@ NO_SESSION, FIRST_EPOCH = 0, 0
 """Session id and epoch of a request that begins a session."""
 WHOLE_S = 0.5
 """All partitions of a session are read this often."""
+CHECKED_MAX = 100
+"""In sessions with up to this many partitions, those that have grown are found before their listeners are called, which
+is a turn of the loop later: answers become larger, and fewer."""
 SESSION_IDS = 1 << 31
 
 Key = tuple[bytes, int]
@@ -52,6 +55,11 @@ class SessionPartition:
         """What the listener listens to."""
         self.told: tuple[int, int] | None = None
         """High watermark and start offset."""
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether there are records after those that the replica has."""
+        return self.source is not None and self.source.end_offset > self.one.fetch_offset
 
     def listen(self, source: ReplicaSource) -> None:
         """The partition may have been opened again since the last read."""
@@ -120,6 +128,10 @@ class ReplicaSession:
             keys = list(dict.fromkeys((*self._fresh, *self._partitions)))
             self._fresh.clear()
             return keys
+        if len(self._partitions) <= CHECKED_MAX:
+            for key, known in self._partitions.items():
+                if known.has_grown:
+                    self._fresh[key] = None
         keys = list(self._fresh)[:count_max]
         for key in keys:
             del self._fresh[key]
