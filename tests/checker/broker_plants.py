@@ -5,6 +5,7 @@ right processes die; a checker that finds none of them proves nothing.
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 from penstock.core.log.log import Log
@@ -15,6 +16,7 @@ from penstock.core.replication.tracker import ReplicaTracker
 from penstock.node.replicas.replica import Replica
 
 _WATERMARK = "planted-watermark"
+_NOTES_S = 1.0
 
 
 def acks_before_replication() -> None:
@@ -42,12 +44,15 @@ def elects_any_replica() -> None:
 
 
 def truncates_to_high_watermark() -> None:
-    """A broker that starts cuts its logs where they were committed as far as it knew."""
+    """A broker that starts truncates its logs to the high watermark, which it writes down only now and then."""
     advance, sync_recovered = Log.advance, Replica.sync_recovered
+    noted_s: dict[str, float] = {}
 
     def advance_and_note(self: Log, offset: int) -> None:
         advance(self, offset)
-        Path(self.directory, _WATERMARK).write_text(str(self.high_watermark))
+        if time.monotonic() - noted_s.get(self.directory, 0.0) > _NOTES_S:
+            noted_s[self.directory] = time.monotonic()
+            Path(self.directory, _WATERMARK).write_text(str(self.high_watermark))
 
     async def cut_and_sync(self: Replica) -> None:
         noted = Path(self.log.directory, _WATERMARK)
