@@ -25,6 +25,7 @@ ETCD_TESTS = tests/contract/test_doors.py tests/seeds $(addprefix tests/compat/,
 CLUSTER_TESTS ?= $(if $(filter etcd,$(STORE)),$(ETCD_TESTS),tests/compat tests/contract tests/seeds)
 KAFKA_TESTS = $$(grep -rlE '\bmessages\.[A-Z]' --include='*.py' tests bench | xargs grep -l 'wire\.kafka')
 PY := .venv/bin/python
+PLUGINS = --disable-plugin-autoload -p xdist -p timeout -p hypothesispytest -p penstock.testing.fixtures
 
 help: ## list targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,11 +36,13 @@ setup: ## create .venv with all dependencies; quick when nothing changed
 demo: setup ## run the core scenarios end to end, kill -9 included
 	@PYTHONPATH=examples $(PY) -m demo
 
+# Three processes for two cores: tests wait for brokers, for timers and for each other's cores.
+test: JOBS = 3
 test: setup ## run all tests that take seconds (JOBS=0: one process; TESTS=tests/unit: a subset)
-	@$(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)
+	@$(PY) -m pytest -q $(PLUGINS) -m "not slow" -n $(JOBS) --dist loadfile $(TESTS)
 
 test-cluster: setup ## run the suites of clients, doors and seeds against a cluster (TEST_NODES=3; STORE=etcd: a real etcd, CLUSTER_TESTS=tests/seeds: a subset)
-	@TEST_NODES=$(TEST_NODES) TEST_STORE=$(STORE) $(PY) -m pytest -q -m "not slow" -n $(JOBS) --dist loadfile $(CLUSTER_TESTS)
+	@TEST_NODES=$(TEST_NODES) TEST_STORE=$(STORE) $(PY) -m pytest -q $(PLUGINS) -m "not slow" -n $(JOBS) --dist loadfile $(CLUSTER_TESTS)
 
 spark: setup ## run all Spark tests except the long proofs, including those that take minutes
 	@$(PY) -m pytest -q -k "not many" tests/spark
@@ -69,7 +72,7 @@ stubs: setup ## regenerate the types of Kafka's messages from their field tables
 bench: setup ## measure speed and memory against reference figures of the same run
 	@$(PY) -m bench
 
-race: setup ## compare with Kafka, NATS, Redis and RabbitMQ: 35 minutes, into docs/benchmarks.md (RESUME=1: continue; ROWS="replay fan-out": only these; QUICK=1: 5 minutes, into build/race)
+race: setup ## compare with Kafka, NATS, Redis and RabbitMQ: 70 minutes, into docs/benchmarks.md (RESUME=1: continue; ROWS="failover catch-up": only these; QUICK=1: 5 minutes without clusters, into build/race)
 	@$(PY) -m penstock bench compare $(if $(QUICK),--quick --out build/race,--page docs/benchmarks.md) $(if $(RESUME),--resume) $(ROWS)
 
 steady: setup ## write and read for ten minutes; fails if memory grows
@@ -92,7 +95,7 @@ chaos: setup ## kill clients and brokers under load, verify every history (CHAOS
 sim: setup ## simulate a cluster under faults, one run per seed (SEEDS=5000 FIRST=0 JOBS=2; SEED=123: one run, with its story)
 	@PYTHONPATH=src:tests $(PY) -m sim.campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS))
 
-spark-proof: setup ## kill Spark pipelines repeatedly: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1; NODES=3: against a cluster whose partitions move)
+spark-proof: setup ## kill Spark pipelines repeatedly: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1; NODES=3: three replicas, leaders killed, partitions move)
 	@SPARK_NODES=$(NODES) SPARK_KILLS=$(SPARK_KILLS) SPARK_SEED=$(SPARK_SEED) $(PY) -m pytest -q -s -m slow tests/spark/test_sink_kills.py tests/spark/test_lake_kills.py
 
 clean: ## remove everything that can be regenerated

@@ -33,6 +33,8 @@ from bench.rows import (
     rebalance,
     reopen,
     replay,
+    replica_faults,
+    replicated,
     requests,
     spark_lake,
     spark_latency,
@@ -85,6 +87,12 @@ ROWS = {
         cluster_start.measure, "five brokers: start, idle cost, 10,000 partitions, a new controller", (10, 5)
     ),
     "cores": Entry(cores.measure, "small batches of librdkafka with `--cores 2` and 1", (6, 2)),
+    "replicated": Entry(replicated.measure, "acks=all to three replicas: ingest and latency", (10, 4)),
+    "failover": Entry(
+        replica_faults.measure_failover, "leaders killed with -9, until writes succeed", (1, 1)
+    ),
+    "rolling": Entry(replica_faults.measure_rolling, "a rolling restart of three brokers under load", (5, 1)),
+    "catch-up": Entry(replica_faults.measure_catch_up, "a replica that missed 1 GB catches up", (3, 1)),
     "forward": Entry(
         forward.measure, "publishes through a broker that does not lead the partition", (16, 16)
     ),

@@ -24,7 +24,7 @@ from penstock.apps.bench.compare.drivers.driver import (
 )
 from penstock.apps.bench.compare.drivers.kafka import KafkaDriver
 from penstock.apps.bench.compare.report import files, result
-from penstock.apps.bench.compare.runs.contenders import CONTENDERS, Contender
+from penstock.apps.bench.compare.runs.contenders import CONTENDERS, Contender, cluster_contender
 from penstock.apps.bench.compare.runs.line_result import LineResult
 from penstock.apps.bench.compare.runs.row_runner import RowRunner
 from penstock.apps.bench.compare.servers.install import CannotInstall
@@ -67,6 +67,7 @@ def test_sigterm_kills_the_servers_and_keeps_the_finished_rows(
 
     rows = {"one": lambda _course: [line_result([30, 30], [20, 20])], "two": ended}
     monkeypatch.setattr(comparison, "ROWS", rows)
+    monkeypatch.setattr(comparison, "CLUSTER_ROWS", {})
     monkeypatch.setattr(comparison, "loader_ceiling", lambda _course: "")
     with pytest.raises(SystemExit):
         comparison.compare_brokers(
@@ -90,6 +91,7 @@ def test_a_comparison_is_resumed_and_single_rows_are_merged(
         return run
 
     monkeypatch.setattr(comparison, "ROWS", {name: measure(name) for name in ("one", "two", "three")})
+    monkeypatch.setattr(comparison, "CLUSTER_ROWS", {})
     monkeypatch.setattr(comparison, "loader_ceiling", lambda _course: "")
 
     def hold(*rows: str, resumed: bool = False, quick: bool = False) -> result.ComparisonResult:
@@ -109,12 +111,19 @@ def test_a_comparison_is_resumed_and_single_rows_are_merged(
 
 ADDRESSES = re.compile(
     r"listen|stream\.listen|advertised|controller\.(quorum|listener)|node\.id|log\.dirs|store_dir"
-    r"|(bind|port|queue-port|dir|data-dir|ready-file)$"
+    r"|(bind|port|queue-port|dir|data-dir|ready-file|node-id)$"
 )
 """Addresses, directories and names of a server, which do not affect the figures."""
 
 
-@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda one: one.launcher.name)
+CLUSTERS = [found for one in CONTENDERS if (found := cluster_contender(one, (0,))) is not None]
+
+
+def launcher_id(contender: Contender) -> str:
+    return type(contender.launcher).__name__
+
+
+@pytest.mark.parametrize("contender", [*CONTENDERS, *CLUSTERS], ids=launcher_id)
 def test_every_setting_of_a_server_is_in_the_result(
     contender: Contender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,18 +136,24 @@ def test_every_setting_of_a_server_is_in_the_result(
 
         def await_ready(self, *_: object) -> None:
             (self._home / "ready.json").write_text(json.dumps({"host": "", "port": 0, "queue_port": 0}))
+            coordinator = {"host": "127.0.0.1", "port": 1, "secret_file": ""}
+            (self._home.parent / "coordinator.json").write_text(json.dumps(coordinator))
 
     module = sys.modules[type(contender.launcher).__module__]
     monkeypatch.setattr(module, "ServerProcess", FakeProcess, raising=False)
-    monkeypatch.setattr("penstock.apps.bench.harness.broker.ServerProcess", FakeProcess)
+    for shared in ("broker", "cluster"):
+        monkeypatch.setattr(f"penstock.apps.bench.harness.{shared}.ServerProcess", FakeProcess)
+    monkeypatch.setattr("penstock.apps.bench.harness.cluster.await_whole", lambda _addresses: None)
     for name in ("from_debian", "from_pip", "from_maven", "_formatted"):
         monkeypatch.setattr(module, name, lambda *_: tmp_path / "cache", raising=False)
-    (tmp_path / "cache" / "data").mkdir(parents=True)
+    monkeypatch.setattr("penstock.apps.bench.compare.servers.kafka.from_maven", lambda *_: tmp_path / "cache")
+    for data in ("data", "broker-1/data", "broker-2/data", "broker-3/data"):
+        (tmp_path / "cache" / data).mkdir(parents=True)
     for durability in (Durability.OS, Durability.FSYNC):
         home = tmp_path / durability
         home.mkdir()
         contender.launcher.start(home, 0, durability)
-        for file in (*home.glob("*.conf"), *home.glob("*.properties")):
+        for file in (*home.glob("*.conf"), *home.rglob("*.properties")):
             given.update(re.findall(r"[a-z][a-z_.]+(?=: | ?=|\.1 =)", file.read_text()))
     documented = " ".join(contender.launcher.settings)
     assert given

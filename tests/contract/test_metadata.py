@@ -40,7 +40,7 @@ class FileGround:
                 recovery_offset=0,
                 now_ms=hand.clock.ms,
                 report=hand.words.append,
-                is_synced_by_batch=True,
+                refuses_damage=True,
             )
             self.log = MetadataFile(log, hand.runtime, 0)
             await self.log.open()

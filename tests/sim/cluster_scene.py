@@ -11,10 +11,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
 from penstock.core.model import Address, PartitionId, Record
+from penstock.node.replicas import fetcher
 from penstock.node.replicas.partition import Partition
 from sim import cluster_clients as clients
 from sim import cluster_transactions as transactions
@@ -47,6 +49,10 @@ STEPS_MAX = 100_000
 """Several times what a run takes; a broker that spins would take forever."""
 READ_S_MAX = 10.0
 """How long a partition may be without a leader when everything is compared."""
+TINY_CHANCE = 0.02
+"""How often a segment of the network has a few bytes only; other simulations have more of them."""
+FETCH_WAIT_MS = 1_500
+"""How long a leader lets an idle replica wait: what idle ones do costs most of a run otherwise."""
 WORKS = 30
 PAUSE_S = 0.7
 """What a client does under faults: so many pieces of work, with pauses in between."""
@@ -72,6 +78,7 @@ class Scene:
         self, loop: SimLoop, fault_names: Sequence[str] | None = None, *, is_crowded: bool = False
     ) -> None:
         self._loop = loop
+        loop.net.knobs = replace(loop.net.knobs, tiny_chance=TINY_CHANCE)
         self._chance = loop.random_for("scene")
         self.machines: dict[int, BrokerMachine] = {}
         self.watch = Watch(loop, self.machines)
@@ -108,7 +115,7 @@ class Scene:
         return made
 
     async def run(self) -> None:
-        with watching(self.watch), defects() as found:
+        with watching(self.watch), idling(), defects() as found:
             await self._begin()
             works = [
                 self._loop.spawn(one.name, one.run(WORKS, PAUSE_S, self._is_over), name=one.name)
@@ -288,6 +295,16 @@ class Scene:
                 own = [value.partition(b":")[0] for value in values if value.startswith(prefix)]
                 if own != sorted(own):
                     raise Broken(f"{place}: the records of {client.name} are out of order: {own}")
+
+
+@contextmanager
+def idling() -> Iterator[None]:
+    """Replicas that have nothing to copy ask their leaders less often."""
+    before, fetcher.WAIT_MS = fetcher.WAIT_MS, FETCH_WAIT_MS
+    try:
+        yield
+    finally:
+        fetcher.WAIT_MS = before
 
 
 @contextmanager

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
+TASKS_KEPT = 30
+"""Tasks of a host that may be done and still held: to forget each at once would cost a callback."""
+
 
 class PowerLost(BaseException):
     """Raised into code whose machine is gone. No Exception, so that no ordinary handler keeps it running."""
@@ -27,12 +30,24 @@ class Host:
         """When the process last went on after standing still."""
         self.tasks: dict[asyncio.Task[Any], None] = {}
         """Held strongly and in order: the garbage collector must not close a frozen task."""
+        self._tasks_max = TASKS_KEPT
 
     def context(self) -> Context:
         """A fresh context in which code runs on this host."""
         context = copy_context()
         context.run(HOST.set, self)
         return context
+
+    def hold(self, task: asyncio.Task[Any]) -> None:
+        self.tasks[task] = None
+        if len(self.tasks) > self._tasks_max:
+            self.release()
+            self._tasks_max = TASKS_KEPT + 2 * len(self.tasks)
+
+    def release(self) -> None:
+        """Forget the tasks that are done. An exception that nobody has looked at is reported then."""
+        for task in [task for task in self.tasks if task.done()]:
+            del self.tasks[task]
 
     def __repr__(self) -> str:
         return f"<{self.name} life {self.life}{'' if self.alive else ', dead'}>"

@@ -177,6 +177,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         try:
             task = self.create_task(main(self), name="main", context=self.root.context())
             self._run_until(task)
+            for host in self._lives:
+                host.release()
             gc.collect(1)
             self._raise_failure()
             return task.result()
@@ -280,8 +282,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._tasks_made += 1
         name = name or f"task-{self._tasks_made}"
         task = asyncio.Task(coro, loop=self, name=name, context=context)
-        host.tasks[task] = None
-        task.add_done_callback(host.tasks.pop, context=host.context())
+        host.hold(task)
         return task
 
     def call_soon(  # type: ignore[override]

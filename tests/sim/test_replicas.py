@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
-from penstock.core.errors import DiskFailed, NotEnoughReplicas
+from penstock.core.errors import CorruptBatch, DiskFailed, NotEnoughReplicas
+from penstock.core.records.batch import size_at
+from penstock.node.replicas.fetcher import WAIT_MS
 from sim.cluster_machines import State
 from sim.move_stage import MoveStage, on_stage, stored, values_of
 from sim.net import Farewell
@@ -167,6 +169,19 @@ def test_two_replicas_survive_the_death_of_either() -> None:
     on_stage(play, brokers=3)
 
 
+def test_a_new_partition_does_not_wait_for_a_fetch_that_waits() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:3])
+        await stage.create(ALL, topic="more", min_insync_replicas="2")
+        began_s = asyncio.get_running_loop().time()
+        await stage.write(*VALUES[:3], topic="more")
+        took_s = asyncio.get_running_loop().time() - began_s
+        assert took_s < WAIT_MS / 1000 / 2, "the followers' fetch of the first topic was not waited for"
+
+    on_stage(play, brokers=3)
+
+
 # -- failed replicas
 
 
@@ -220,10 +235,11 @@ def test_a_damaged_replica_is_set_aside_and_copied_again() -> None:
         await stage.write(*VALUES)
         await until_in_sync(stage)
         partition = stage.partition(1)
-        directory, files = partition.log.directory, stage.broker(1).runtime.files
+        directory = partition.log.directory
         first = partition.log.segments[0].file.path
         stage.machines[1].stop()
         await stage.until(lambda: stage.machines[1].broker is None)
+        files = stage.machines[1].machine.disk.mount()
         content = bytearray(files.read_whole(first) or b"")
         content[100] ^= 1
         files.write_whole(first, bytes(content[:-30]))
@@ -231,5 +247,95 @@ def test_a_damaged_replica_is_set_aside_and_copied_again() -> None:
         assert stored(stage.partition(1)) == stored(stage.partition(2))
         kept = stage.broker(1).runtime.files.names(directory.rpartition("/")[0])
         assert any("stray" in name for name in kept)
+
+    on_stage(play, brokers=3)
+
+
+def flip_batch(stage: MoveStage, broker_id: int, path: str, number: int) -> None:
+    """Turn over a bit of a value in one batch of a file of a broker that is down."""
+    disk = stage.machines[broker_id].machine.disk
+    content, position = disk.mount().read_whole(path) or b"", 0
+    for _ in range(number):
+        position += size_at(content, position)
+    disk.flip(path, position + size_at(content, position) - 2, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damage_does_not_turn_into_a_shorter_log_that_leads(seed: int) -> None:
+    """All are killed, and the one that led last comes back first, with a flipped bit before its last batch: it would
+    be elected, and the others would truncate what it lacks."""
+
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES)
+        await until_in_sync(stage)
+        path = stage.partition(1).log.segments[-1].file.path
+        for one in (2, 3):
+            stage.machines[one].restart_s = lambda: 30.0
+            stage.machines[one].kill()
+        await stage.until(lambda: stage.placed().isr == (1,))
+        assert stage.placed().elr, "committed records are on another one"
+        stage.machines[1].kill()
+        flip_batch(stage, 1, path, 2)
+        await stage.until(lambda: stage.machines[1].state is State.SERVING)
+        assert stage.partition(1).failure is not None, "its files stay as they are until there is a leader"
+        assert 1 not in (*stage.placed().isr, *stage.placed().elr, stage.placed().leader)
+        await until_in_sync(stage)
+        assert values_of(stage.partition(1)) == values_of(stage.partition(2)) == VALUES
+        assert stage.placed().leader in (2, 3)
+
+    on_stage(play, brokers=3, seed=seed)
+
+
+def test_the_only_complete_replica_is_opened_with_what_is_left_of_it() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage, 1, 2, min_insync_replicas="1")
+        stage.machines[2].restart_s = lambda: 60.0
+        stage.machines[2].kill()
+        await stage.write(*VALUES[:10])
+        await stage.until(lambda: stage.placed().isr == (1,))
+        path = stage.partition(1).log.segments[-1].file.path
+        stage.machines[1].kill()
+        flip_batch(stage, 1, path, 5)
+        await stage.until(lambda: stage.machines[1].state is State.SERVING)
+        await stage.until(lambda: stage.partition(1).failure is None and stage.partition(1).is_leader)
+        assert values_of(stage.partition(1)) == VALUES[:5]
+
+    on_stage(play, brokers=3)
+
+
+def test_damage_of_the_only_replica_does_not_take_it_offline() -> None:
+    async def play(stage: MoveStage) -> None:
+        await stage.create(1)
+        await stage.write(*VALUES[:20])
+        failed = stage.partition(1)
+        failed.fail(CorruptBatch("checksum mismatch"))
+        await stage.until(lambda: stage.partition(1) is not failed and stage.partition(1).is_leader)
+        await stage.write(VALUES[20])
+        assert values_of(stage.partition(1)) == VALUES[:21]
+
+    on_stage(play, brokers=3)
+
+
+def test_a_leader_that_reads_damaged_records_resigns() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage, segment_bytes="1024")
+        await stage.write(*VALUES)
+        await until_in_sync(stage)
+        path = stage.partition(1).log.segments[0].file.path
+        stage.machines[1].stop()
+        await stage.until(lambda: stage.machines[1].broker is None)
+        flip_batch(stage, 1, path, 2)
+        await until_in_sync(stage)
+        for one in (2, 3):  # nobody has read the damaged records so far
+            stage.machines[one].restart_s = lambda: 5.0
+            stage.machines[one].stop()
+        await stage.until(lambda: stage.placed().leader == 1 and stage.partition(1).is_leader)
+        await until_in_sync(stage)
+        with pytest.raises(CorruptBatch):
+            stage.partition(1).read(0, 1 << 20)
+        await stage.until(lambda: stage.placed().leader in (2, 3))
+        await until_in_sync(stage)
+        assert values_of(stage.partition(1)) == VALUES
 
     on_stage(play, brokers=3)

@@ -270,7 +270,7 @@ class Broker:
             recovery_offset=self._recovery_points.get(metadata_file.DIRECTORY, 0),
             now_ms=self.runtime.clock.now_ms(),
             report=partial(logger.warning, "metadata: %s"),
-            is_synced_by_batch=True,
+            refuses_damage=True,
         )
         return MetadataFile(log, self.runtime, self.identity.run_epoch)
 

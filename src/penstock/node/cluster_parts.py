@@ -142,6 +142,7 @@ def make_replication(
     """The replicas that a broker copies from others and they from it."""
     membership, links, node_id = broker.membership, broker.links, broker.identity.node_id
     assert membership is not None and links is not None
+    membership.failed_replicas = table.failed
     return Replication(
         broker.catalog,
         table,

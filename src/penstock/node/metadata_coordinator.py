@@ -118,7 +118,7 @@ async def start_coordinator(
         recovery_offset=checkpoint.load_recovery_points(files).get(metadata_file.DIRECTORY, 0),
         now_ms=runtime.clock.now_ms(),
         report=partial(logger.warning, "metadata: %s"),
-        is_synced_by_batch=True,
+        refuses_damage=True,
     )
     file = MetadataFile(log, runtime, identity.run_epoch)
     await file.open()

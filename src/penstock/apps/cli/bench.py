@@ -206,7 +206,7 @@ def compare(
             f"The comparison needs the package {error.name}; install it with: pip install 'penstock[bench]'"
         ) from error
 
-    known = [*comparison.ROWS, *comparison.LONG_ROWS]
+    known = [*comparison.ROWS, *comparison.CLUSTER_ROWS, *comparison.LONG_ROWS]
     unknown = [name for name in rows if name not in known]
     if unknown:
         raise click.UsageError(f"Row {unknown[0]} does not exist; choose from {', '.join(known)}.")

@@ -14,6 +14,7 @@ from operator import itemgetter
 from penstock.core.errors import CorruptBatch, TornSegment
 from penstock.core.limits import BATCH_HEADER_BYTES
 from penstock.core.log import cleaner_state, swap
+from penstock.core.log.index import SavedIndex
 from penstock.core.log.log import BatchBoundary, Log, LogLimits
 from penstock.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, name_of, segment_bases
 from penstock.core.model import NO_EPOCH
@@ -34,12 +35,13 @@ def open_log(
     recovery_offset: int,
     now_ms: int,
     report: Report,
-    is_synced_by_batch: bool = False,
+    refuses_damage: bool = False,
 ) -> Log:
     """Open or create the log in `directory`.
 
-    `is_synced_by_batch`: the owner flushes every batch before it writes the next, so a crash can tear only the last
-    one. Complete batches after a tear are then damage, and the log refuses to open.
+    `refuses_damage`: complete batches after a tear count as damage, and the log refuses to open, unchanged. For owners
+    that flush every batch before they write the next, so that a crash can tear only the last one; and for a replica
+    while others may have what is missing: a shorter log must not pass for a complete one.
     """
     swap.settle(files, directory, report)
     log = Log(files, directory, limits)
@@ -53,11 +55,31 @@ def open_log(
         if next_base is not None and next_base <= recovery_offset:
             # Entirely before the recovery point, hence durable: it is verified when it is first read.
             segment.seal(next_base)
-        elif not _recover_segment(log, segment, recovery_offset, next_base, report, is_synced_by_batch):
+            if refuses_damage:
+                _check_length(files, directory, segment)
+        elif not _recover_segment(log, segment, recovery_offset, next_base, report, refuses_damage):
             _set_aside(files, directory, bases[at + 1 :], report)
             break
     _settle(log, recovery_offset, now_ms, report)
     return log
+
+
+def _check_length(files: Files, directory: str, segment: Segment) -> None:
+    """Raise TornSegment if a closed segment is shorter than its index says. Reads no batches."""
+    path = f"{directory}/{name_of(segment.base_offset, INDEX_SUFFIX)}"
+    if not files.exists(path):
+        return
+    saved = SavedIndex(files.open(path))
+    try:
+        last = saved.last()
+    except TornSegment:  # a damaged index is rebuilt from the batches
+        return
+    finally:
+        saved.close()
+    if last.position > segment.size:
+        raise TornSegment(
+            f"{segment.file.path}: the index covers {last.position} bytes, but the file has {segment.size}"
+        )
 
 
 def _recover_segment(
@@ -66,7 +88,7 @@ def _recover_segment(
     recovery_offset: int,
     next_base: int | None,
     report: Report,
-    is_synced_by_batch: bool,
+    refuses_damage: bool,
 ) -> bool:
     """Verify everything after the recovery point; False if a tear was truncated, which ends the log here."""
     size = segment.size
@@ -86,9 +108,9 @@ def _recover_segment(
         # Before the recovery point a tear is lost durable data, which no truncation may hide.
         if segment.next_offset < recovery_offset:
             raise
-        if is_synced_by_batch and (next_base is not None or _holds_whole_batch(_tail_of(segment))):
+        if refuses_damage and (next_base is not None or _holds_whole_batch(_tail_of(segment))):
             raise TornSegment(
-                f"{tear}; complete batches follow, so a crash cannot be the cause: restore the file"
+                f"{tear}; complete batches follow, so the file is damaged: restore it"
             ) from None
         log.mark_dirty(segment)
         _cut(segment, str(tear), report)

@@ -123,6 +123,14 @@ class ReplicaTracker:
         known = self._followers.get(broker_id)
         return None if known is None else known.fetch
 
+    def caught_up_s(self, broker_id: int, end_offset: int, now_s: float) -> float:
+        """The last time at which a replica had everything up to the end of the leader's log. One that has not fetched
+        in this epoch counts from its start."""
+        known = self._followers.get(broker_id)
+        if known is None:
+            return self._since_s
+        return now_s if known.fetch.offset >= end_offset else known.caught_up_s
+
     def followers(self) -> Iterator[tuple[int, FollowerProgress | None]]:
         """Every other replica, with its progress if it has fetched in this leader epoch."""
         return ((one, self._followers.get(one)) for one in self.placed.replicas if one != self.placed.leader)
@@ -137,6 +145,16 @@ class ReplicaTracker:
     def replica_count(self) -> int:
         """All replicas, counted likewise: a minimum above it means all of them."""
         return len(self.placed.replicas) - len(self.placed.adding)
+
+    def start_offset(self, own_offset: int) -> int:
+        """Every in-sync replica has deleted the records before this offset, and the leader those before
+        `own_offset`. NOTHING until all of them have fetched in this epoch."""
+        offset = own_offset
+        for one in self.placed.isr:
+            if one != self.placed.leader:
+                fetch = self.find(one)
+                offset = min(offset, NOTHING if fetch is None else fetch.start_offset)
+        return offset
 
     # -- what is committed
 
@@ -245,6 +263,16 @@ class ReplicaTracker:
         placed = self.placed
         members = {one.broker_id for one in change.isr}
         return placed.leader in placed.removing and bool(placed.adding) and set(placed.adding) <= members
+
+    def without_move(self, change: IsrChange) -> IsrChange | None:
+        """The same change without the added replicas that would join by it: the others join while the leader cannot be
+        moved, because it may need them to commit its last records. None if nothing else changes."""
+        placed = self.placed
+        isr = [one for one in change.isr if one.broker_id in placed.isr or one.broker_id not in placed.adding]
+        rest = change._replace(isr=isr)
+        if {one.broker_id for one in isr} == set(placed.isr) or self.moves_leader(rest):
+            return None
+        return rest
 
     def are_equal(self, start_offset: int, end_offset: int) -> bool:
         """Whether every replica that may lead after the move has exactly the records from `start_offset`, if it is

@@ -5,7 +5,7 @@ Metadata creates missing topics where Kafka clients expect it.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Generator, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -50,6 +50,19 @@ class ClusterHandlers:
 
         Missing topics are created if the client and the settings allow it.
         """
+        if self._cluster.has_suspects:
+            return self._answer_later(call, request)
+        return self._answer_now(call, request)
+
+    async def _answer_later(self, call: Call, request: messages.MetadataRequest) -> messages.MetadataResponse:
+        """Answer once it is known which brokers are alive."""
+        await self._cluster.suspense()
+        answer = self._answer_now(call, request)
+        return await (self._slices.run(answer) if isinstance(answer, Generator) else answer)
+
+    def _answer_now(
+        self, call: Call, request: messages.MetadataRequest
+    ) -> Sliced[messages.MetadataResponse] | Coroutine[Any, Any, messages.MetadataResponse]:
         if request.topics is None or (call.version == _EMPTY_MEANS_ALL and not request.topics):
             return self._answer_all(call, request)
         may_create = request.allow_auto_topic_creation or call.version < _CREATES_ALWAYS_BEFORE
@@ -121,7 +134,8 @@ class ClusterHandlers:
         request: messages.MetadataRequest,
         topics: list[messages.MetadataResponse.MetadataResponseTopic],
     ) -> messages.MetadataResponse:
-        cluster, response = self._cluster.describe(call.session), messages.MetadataResponse
+        response = messages.MetadataResponse
+        cluster = self._cluster.describe(call.session, with_leaving=True)
         is_requested = request.include_cluster_authorized_operations
         return response(
             brokers=[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.core.replication_config import FOLLOWER_RATE
+from penstock.node.cluster.read_replica import ReadReplica
 from penstock.node.definitions.definition import (
     INT32_MAX,
     SettingKind,
@@ -58,6 +59,15 @@ class ClusterSettings:
         "Failure domain of this broker: replicas are spread over racks; empty: this machine.",
         may_be_empty=True,
         metavar="NAME",
+    )
+    read_replica: ReadReplica = define_setting(
+        SettingKind.CHOICE,
+        "cluster",
+        ReadReplica.RACK,
+        "From where consumers that name their rack (client.rack) read: from an in-sync replica in it, if there is one,"
+        " or always from the leader.",
+        choices=ReadReplica,
+        aliases=("replica.selector.class",),
     )
     session_ms: int = duration_setting(
         "cluster",

@@ -24,8 +24,9 @@ from penstock.core.machines.cluster.brokers import (
     decide_stop,
     decide_unfence,
 )
+from penstock.core.machines.cluster.partition_state import decide_replica_failed
 from penstock.core.machines.cluster.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionReplicas
-from penstock.core.model import Address
+from penstock.core.model import Address, PartitionId
 from penstock.node.cluster.catalog_host import CatalogHost
 from penstock.node.cluster.metadata_log import (
     SESSION_TTL_S,
@@ -111,6 +112,8 @@ class ClusterMembership:
         self._is_active = False
         self._fenced = asyncio.Event()
         self._tasks = Tasks()
+        self.failed_replicas: Callable[[], Sequence[PartitionId]] = lambda: ()
+        """The replicas of this broker that have failed: others must not count on them."""
         self.epoch = NO_BROKER_EPOCH
         """The broker epoch of this registration."""
 
@@ -180,9 +183,9 @@ class ClusterMembership:
     async def _enter(self, session: BrokerSession) -> None:
         """Register under this session and be unfenced. May be repeated."""
         await self._host.change(lambda catalog: self._register(catalog, session.live.number))
-        self.epoch, broker_id = self._own(self._catalog).epoch, self._profile.broker_id
+        self.epoch = self._own(self._catalog).epoch
         self._save(self.epoch, session.live.number)
-        await self._host.change(lambda catalog: decide_unfence(catalog.cluster, broker_id, self.epoch))
+        await self._host.change(self._unfence)
         if not self._is_active:
             self._is_active = True
             self._set_active(True)
@@ -211,6 +214,19 @@ class ClusterMembership:
         )
         events += decide_link_key(catalog.cluster, profile.link_key)
         return [*events, *draft.decide_register_broker(request, leader_epoch=profile.leader_epoch)]
+
+    def _unfence(self, catalog: Catalog) -> Sequence[Event]:
+        """Replicas that failed to open leave ISR and ELR together with it: none of them is elected."""
+        broker_id, failed = self._profile.broker_id, self.failed_replicas()
+        events, draft = list[Event](), catalog.draft() if failed else catalog
+        for place in failed:
+            placed = draft.cluster.find_partition(place)
+            if placed is not None:
+                left = decide_replica_failed(draft.cluster, broker_id, self.epoch, place, placed.leader_epoch)
+                for event in left:
+                    draft.apply(event)
+                events += left
+        return [*events, *decide_unfence(draft.cluster, broker_id, self.epoch)]
 
     def _check_empty(self, catalog: Catalog) -> None:
         """A new directory may take the place of one whose records other brokers have: this broker copies them. In the

@@ -28,6 +28,10 @@ logger = logging.getLogger("penstock.controller")
 
 PROBE_S_MAX = 1.0
 """For one attempt to connect."""
+SUSPENSE_S_MAX = 0.3
+"""How long answers about leaders wait while a broker is suspected to be dead."""
+SUSPENSE_AGAIN_S = 10.0
+"""They do not wait for the same broker again before this time: one that this broker cannot reach may serve others."""
 GREETING_S_MIN, GREETING_S_MAX = 0.1, 2.0
 """Pause between attempts to reach a broker that has just registered; it doubles."""
 
@@ -69,6 +73,11 @@ class PeerProbes:
         self._hinted: dict[int, bool] = {}
         """Brokers that are being probed; True if another hint came meanwhile."""
         self._ended: dict[int, _Ended] = {}
+        self._suspected_s: dict[int, float] = {}
+        """When answers last began to wait for each broker."""
+        self._calm = asyncio.Event()
+        """Nobody is suspected."""
+        self._calm.set()
         self._tasks = Tasks()
         self._is_running = False
         self.ended_count = 0
@@ -87,6 +96,7 @@ class PeerProbes:
 
     def follow_registration(self, broker: BrokerRegistration) -> None:
         """A broker has registered or changed. It is contacted once, to know that its port can be reached."""
+        self._calm_down()
         is_new = self._is_running and self._reached.get(broker.broker_id) != broker.epoch
         if is_new and self._is_probed(broker) and broker.broker_id not in self._greeting:
             self._greeting.add(broker.broker_id)
@@ -124,7 +134,33 @@ class PeerProbes:
             self._hinted[broker_id] = True
         elif self._find(broker_id) is not None:
             self._hinted[broker_id] = True
+            now_s = asyncio.get_running_loop().time()
+            if now_s - self._suspected_s.get(broker_id, -SUSPENSE_AGAIN_S) >= SUSPENSE_AGAIN_S:
+                self._suspected_s[broker_id] = now_s
+                self._calm.clear()
             self._tasks.spawn(self._probe(broker_id))
+
+    @property
+    def has_suspects(self) -> bool:
+        """Whether a broker that is called a leader may be dead."""
+        return not self._calm.is_set()
+
+    async def suspense(self) -> None:
+        """Wait until it is known who is dead, and others lead instead; for a moment only."""
+        try:
+            async with asyncio.timeout(SUSPENSE_S_MAX):
+                await self._calm.wait()
+        except TimeoutError:
+            return
+
+    def _calm_down(self) -> None:
+        """A broker whose session was ended stays a suspect until it is fenced."""
+        if not self._hinted and not any(map(self._is_condemned, self._ended)):
+            self._calm.set()
+
+    def _is_condemned(self, broker_id: int) -> bool:
+        broker, ended = self._find(broker_id), self._ended[broker_id]
+        return broker is not None and (broker.incarnation_id, broker.session) == ended
 
     async def _probe(self, broker_id: int) -> None:
         try:
@@ -140,6 +176,7 @@ class PeerProbes:
             )
         finally:
             del self._hinted[broker_id]
+            self._calm_down()
 
     async def _probe_once(self, broker_id: int) -> None:
         broker = self._find(broker_id)

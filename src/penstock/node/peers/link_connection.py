@@ -129,8 +129,9 @@ class LinkConnection(asyncio.BufferedProtocol):
         self._meter.bytes["in"] += nbytes
         try:
             while not self.is_closed and (frame := intake.take()) is not None:
-                # The buffer is reused, and records stay slices of the frame: this is their only copy.
-                self._receive(bytes(frame))
+                # The buffer is reused, and records stay slices of the frame: this is their only copy. A replica appends
+                # from it, which needs writable bytes.
+                self._receive(bytearray(frame))
             has_room = intake.make_room()
         except BrokerError as error:
             self.close(f"the peer sent a malformed response: {error}")
@@ -139,7 +140,7 @@ class LinkConnection(asyncio.BufferedProtocol):
         if is_full:
             intake.widen()
 
-    def _receive(self, frame: bytes) -> None:
+    def _receive(self, frame: bytearray) -> None:
         number = int.from_bytes(frame[:4], "big")
         call = self._sent.get(number)
         if call is None:

@@ -1,13 +1,21 @@
-"""Logs unreadable parts of a partition, each once. Readers decide how to continue."""
+"""Damaged parts of a partition: logs each once. Readers decide how to continue."""
 
 from __future__ import annotations
 
 import logging
+from typing import TypeGuard
+
+from penstock.core.errors import CorruptBatch, TornSegment
 
 logger = logging.getLogger("penstock.partition")
 
 REPORTED_MAX = 1_000
 """Reported parts remembered per partition; beyond it the oldest may be reported again."""
+
+
+def is_damage(error: object) -> TypeGuard[CorruptBatch | TornSegment]:
+    """Whether bytes of a log are wrong or missing, rather than its disk out of order."""
+    return isinstance(error, CorruptBatch | TornSegment)
 
 
 class Damage:

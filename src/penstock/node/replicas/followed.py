@@ -15,7 +15,7 @@ from penstock.core.errors import BrokerError, CorruptBatch, OffsetOutOfRange
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.core.replication.divergence import EpochEnd, truncation_offset
-from penstock.core.replication.fetches import ReplicaFetch, ReplicatedBatches
+from penstock.core.replication.fetches import WATERMARK_UNTOLD, ReplicaFetch, ReplicatedBatches
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import resolver
@@ -100,13 +100,14 @@ class FollowedPartition:
             last_epoch,
             log.start_offset,
             bytes_max,
+            log.high_watermark if self.partition.has_readers else WATERMARK_UNTOLD,
         )
 
     # -- answers
 
     async def apply(self, wanted: ReplicaFetch, got: ReplicatedBatches) -> None:
-        """Apply an answer and wait until what it brought is as durable as the topic requires. Never raises: after an
-        error the partition is fetched again later."""
+        """Apply an answer; what it brought may not be flushed yet. Never raises: after an error the partition is
+        fetched again later."""
         try:
             if not self._is_current(wanted.offset, wanted.leader_epoch):
                 return
@@ -118,7 +119,6 @@ class FollowedPartition:
                 await self._append(wanted, got)
                 self._note_trouble("")
                 self._delay_s = RETRY_S_MIN
-            await self._flushed()
         except BrokerError as error:
             if not self.is_over:
                 self.delay(error)
@@ -130,10 +130,12 @@ class FollowedPartition:
         )
 
     def delay(self, error: BrokerError) -> None:
-        """Fetch again later. The same trouble is logged once."""
+        """Fetch again later. The same trouble is logged once, if it lasts: two brokers hear of a new topic or leader at
+        slightly different times."""
         self.retry_s = self._loop.time() + self._delay_s
+        if self._delay_s == RETRY_S:
+            self._note_trouble(str(error), logging.WARNING if error.retriable else logging.ERROR)
         self._delay_s = min(2 * self._delay_s, RETRY_S)
-        self._note_trouble(str(error), logging.WARNING if error.retriable else logging.ERROR)
 
     def _note_trouble(self, trouble: str, level: int = logging.WARNING) -> None:
         if trouble and trouble != self._trouble:
@@ -187,15 +189,18 @@ class FollowedPartition:
     async def _append(self, wanted: ReplicaFetch, got: ReplicatedBatches) -> None:
         partition = self.partition
         # Appending stamps offset and epoch in place, with the values that are there: the buffer must be writable.
-        records, position = memoryview(bytearray(got.records)), 0
+        records, position = got.records, 0
+        if records.readonly:
+            records = memoryview(bytearray(records))
         while position < len(records):
             end = min(len(records), position + STEP_BYTES)
             while position < end:
                 position += self._append_one(records, position, got.high_watermark)
-            offset = partition.log.end_offset
-            await asyncio.sleep(0)
-            if not self._is_current(offset, wanted.leader_epoch):
-                return
+            if position < len(records):
+                offset = partition.log.end_offset
+                await asyncio.sleep(0)
+                if not self._is_current(offset, wanted.leader_epoch):
+                    return
         self._count(len(records))
         self.leader_high_watermark = got.high_watermark
         await self._advance_start(got.start_offset, wanted.leader_epoch)
@@ -229,17 +234,21 @@ class FollowedPartition:
         if self._is_current(log.end_offset, leader_epoch):
             log.advance_start(offset)
 
-    async def _flushed(self) -> None:
-        """The next fetch tells the leader that this replica has everything before its offset: it must be durable."""
+    async def flushed(self) -> None:
+        """Wait until everything that was applied is as durable as the topic requires: the next fetch tells the leader
+        that this replica has it. Never raises, as `apply`."""
         if self.is_over or self.is_flushed:
             return
         flushed: asyncio.Future[BrokerError | None] = self._loop.create_future()
         self.partition.when_flushed(self.partition.log.end_offset, resolver(flushed))
         error = await flushed
-        if error is not None:
-            raise error
+        if error is not None and not self.is_over:
+            self.delay(error)
 
     def _count(self, size_bytes: int) -> None:
-        self._runtime.meters.copied_bytes += size_bytes
+        if self.is_added:
+            self._runtime.meters.copied_bytes += size_bytes
+        else:
+            self._runtime.meters.replicated_bytes += size_bytes
         self._rate = self._decayed() + size_bytes / RATE_S
         self._rated_s = self._loop.time()

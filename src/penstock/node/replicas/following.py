@@ -53,7 +53,7 @@ class Following:
         self._runtime = runtime
         self._links = links
         self._identity = identity
-        self._throttle = Throttle(rate)
+        self.throttle = Throttle(rate)
         self._copies_max = copies_max
         self._lower_recovery_point = lower_recovery_point
         self._held: dict[PartitionId, Partition] = {}
@@ -142,7 +142,7 @@ class Following:
         self._copies += followed.is_added
         if placed.leader not in self._fetchers:
             self._fetchers[placed.leader] = ReplicaFetcher(
-                self._links, placed.leader, self._identity, self._throttle, self._over
+                self._links, placed.leader, self._identity, self.throttle, self._runtime.meters, self._over
             )
         self._fetchers[placed.leader].add(followed)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from penstock.core.errors import (
     AgainstPolicy,
+    BrokerError,
     CorruptBatch,
     DiskFailed,
     DiskFull,
@@ -18,6 +19,7 @@ from penstock.core.errors import (
     NotEnoughReplicas,
     NoTransactionalId,
     OffsetOutOfRange,
+    TornSegment,
     UnknownEpoch,
 )
 from penstock.core.log.log import BatchBoundary, Log
@@ -36,7 +38,11 @@ from penstock.node.replicas.times import TimedOffset, find_time
 from penstock.node.runtime.meters import Traffic
 from penstock.node.runtime.payloads import Opened, Payload, PayloadKey
 from penstock.node.runtime.runtime import Runtime
+from penstock.node.runtime.tasks import resolver
 from penstock.node.runtime.workers import run_blocking
+
+READERS_S = 60.0
+"""A follower counts as having readers for this long after the last read: clients may poll rarely."""
 
 _new = tuple.__new__
 
@@ -60,6 +66,7 @@ class Partition(Replica):
         self._start_turn = asyncio.Lock()
         self.guards = MarkerGuards()
         """Writes in transactions that are on their way here."""
+        self._read_s = -READERS_S
 
     def _adopt(self, config: TopicConfig) -> None:
         super()._adopt(config)
@@ -167,12 +174,19 @@ class Partition(Replica):
             self.check_online()
         try:
             return self.log.read(offset, bytes_max, limit)
-        except CorruptBatch as error:
+        except (CorruptBatch, TornSegment) as error:
             self.damage.refuse(offset, error)
+            self.report_damage(error)
             raise
         except DiskFailed as error:
             self.fail(error)
             raise
+
+    def report_damage(self, error: CorruptBatch | TornSegment) -> None:
+        """Records are damaged. If other replicas have them, one of those leads from now on, and this one is repaired;
+        else only the reads of these records fail."""
+        if self.tracker is not None and len(self.tracker.placed.isr) > 1:
+            self.fail(error)
 
     def open_payload(
         self, place: PayloadKey, raw: memoryview, header: BatchHeader, when_opened: Opened
@@ -184,6 +198,15 @@ class Partition(Replica):
 
     def _limit(self, isolation: Isolation) -> BatchBoundary:
         return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.high_watermark_mark
+
+    def note_reader(self) -> None:
+        """A consumer reads from this replica although it follows: it should hear soon of what is committed."""
+        self._read_s = self._loop.time()
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether a consumer has read from this follower lately."""
+        return self._loop.time() - self._read_s < READERS_S
 
     def aborted_between(self, start: int, end: int) -> list[Aborted]:
         """The aborted transactions that overlap the offsets from `start` up to `end`."""
@@ -213,7 +236,8 @@ class Partition(Replica):
     # -- delete
 
     async def delete_records(self, before_offset: int) -> int:
-        """Delete all records before an offset (-1: before the high watermark); returns the new start offset."""
+        """Delete all records before an offset (-1: before the high watermark), here and on all in-sync replicas: they
+        must not come back with the next leader. Returns the new start offset."""
         if self.config.cleanup_compact and not self.config.cleanup_delete:
             raise AgainstPolicy(
                 f"{self}: records are only deleted by key, because cleanup.policy is 'compact'"
@@ -227,6 +251,14 @@ class Partition(Replica):
                 )
             if offset > self.log.start_offset:
                 await run_blocking(self._runtime.workers, partial(self.log.persist_start, offset))
-                self.check_online()
+                self.check_leading()
                 self.log.advance_start(offset)
-            return self.log.start_offset
+                self._append_listeners.notify_soon()  # replicas that wait for records hear of it at once
+            offset = self.log.start_offset
+        deleted: asyncio.Future[BrokerError | None] = self._loop.create_future()
+        self._start_waits.add(offset, resolver(deleted), 0)
+        self.commit()
+        error = await deleted
+        if error is not None:
+            raise error
+        return offset

@@ -20,6 +20,7 @@ from penstock.core.machines.catalog.events import Topic
 from penstock.core.machines.cluster.values import KAFKA_LISTENER, NO_LEADER, PartitionReplicas
 from penstock.core.model import PartitionId, TopicRef
 from penstock.core.topic_config import TopicConfig
+from penstock.node.replicas.damage import is_damage
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.replica import Replica
 from penstock.node.replicas.strays import STRAY_MS_MAX, set_aside, stray_directories
@@ -232,7 +233,7 @@ class PartitionTable:
         limits = LogLimits(config.segment_bytes, config.segment_ms, config.index_interval_bytes)
         failure: BrokerError | None = None
         try:
-            log = self._open_log(topic, index, config)
+            log = self._open_log(topic, index, config, is_shared=self._is_shared(topic, index))
         except BrokerError as error:
             if self._is_incomplete(topic, index) and not error.retriable:
                 return self._open_again(topic, index, config, error)
@@ -244,8 +245,19 @@ class PartitionTable:
                 asyncio.get_running_loop().call_later(REOPEN_S, self._reopen, topic, partition)
         return partition
 
-    def _open_log(self, topic: Topic, index: int, config: TopicConfig, recovery_offset: int = -1) -> Log:
-        """Verifies what is after the saved recovery point, or after the given one. Blocks on the disk."""
+    def _open_log(
+        self,
+        topic: Topic,
+        index: int,
+        config: TopicConfig,
+        recovery_offset: int = -1,
+        *,
+        is_shared: bool = False,
+    ) -> Log:
+        """Verifies what is after the saved recovery point, or after the given one. Blocks on the disk.
+
+        `is_shared`: a damaged log is not opened, because other replicas have its records.
+        """
         directory = f"{TOPICS_DIRECTORY}/{topic.id.hex()}/{index}"
         return open_log(
             self._runtime.files,
@@ -256,6 +268,7 @@ class PartitionTable:
             ),
             now_ms=self._runtime.clock.now_ms(),
             report=partial(logger.warning, "%s: %s", f"{topic.name}-{index}"),
+            refuses_damage=is_shared,
         )
 
     def _make(self, topic: Topic, index: int, log: Log, config: TopicConfig) -> Partition:
@@ -267,6 +280,12 @@ class PartitionTable:
         if not self._is_stopped and self.on_failed is not None:
             assert isinstance(partition, Partition)
             self.on_failed(partition)
+
+    def _is_shared(self, topic: Topic, index: int) -> bool:
+        """Whether another broker has a complete replica of this partition. While the only complete one is down, no
+        other becomes complete, so the last known metadata tells."""
+        placed = self._placed(topic, index)
+        return placed is not None and bool({*placed.isr, *placed.elr} - {self._node_id})
 
     def _is_incomplete(self, topic: Topic, index: int) -> bool:
         """Whether other brokers hold this partition, and this one is copying it."""
@@ -300,25 +319,40 @@ class PartitionTable:
 
     async def reopen_failed(self, failed: Partition) -> None:
         """Open the log of a failed replica again. Every batch is verified: after a failed flush nobody knows what is on
-        disk. A log that cannot be opened is set aside. Only for replicas that metadata does not count on."""
+        disk. A damaged log is set aside. Only for replicas that metadata does not count on."""
         topic, directory = self._catalog.topic(failed.topic), failed.log.directory
         failed.log.close()
         self._recovery_points[directory] = 0
-        open_verified = partial(self._open_log, topic, failed.index, failed.config, 0)
+        open_verified = partial(self._open_log, topic, failed.index, failed.config, 0, is_shared=True)
         try:
+            if is_damage(failed.failure):
+                raise failed.failure
             log = await run_blocking(self._runtime.workers, open_verified)
         except BrokerError as error:
             if error.retriable:
                 raise
             logger.error(
-                "a replica is damaged; copying it again from its leader: %s",
+                "a replica is damaged; its files are set aside for %d hours and it is copied again from its leader: %s",
+                STRAY_MS_MAX // 3_600_000,
                 error,
                 extra={"topic": failed.topic, "partition": failed.index},
             )
             if self._runtime.files.exists(directory):
                 set_aside(self._runtime.files, directory, self._runtime.clock.now_ms())
             log = self._open_log(topic, failed.index, failed.config, 0)
-        partitions = self._by_topic.get(failed.topic, [])
+        await self._replace(failed, log)
+
+    async def reopen_damaged(self, failed: Partition) -> None:
+        """Open a damaged log with what is readable of it: no other replica is complete. Raises BrokerError if records
+        are missing that were durable."""
+        topic = self._catalog.topic(failed.topic)
+        failed.log.close()
+        open_rest = partial(self._open_log, topic, failed.index, failed.config)
+        await self._replace(failed, await run_blocking(self._runtime.workers, open_rest))
+
+    async def _replace(self, failed: Partition, log: Log) -> None:
+        """Put an opened log into the place of a failed replica, in its present role."""
+        topic, partitions = self._catalog.topic(failed.topic), self._by_topic.get(failed.topic, [])
         if self._is_stopped or failed not in partitions:
             log.close()
             return
@@ -328,6 +362,14 @@ class PartitionTable:
         if partitions[failed.index] is partition:
             self._assume_role(partition)
             self._on_role(partition)
+
+    def failed(self) -> list[PartitionId]:
+        """The partitions that are offline here and do not come back by themselves."""
+        return [
+            PartitionId(one.topic_id, one.index)
+            for one in self.all()
+            if one.failure is not None and not one.failure.retriable
+        ]
 
     def lower_recovery_point(self, partition: Partition, offset: int) -> bool:
         """Make sure that the recovery point of a partition is not above an offset at which its log is about to end.

@@ -2,7 +2,8 @@
 
 A replica whose disk failed or whose log is damaged leaves the ISR, the ELR and the leadership if another replica is
 complete. Then its log is opened again: what verifies is retained, and what does not is set aside and copied from the
-leader. The only complete replica of a partition is never touched: it stays offline.
+leader. If no other replica is complete, this one is not replaced: a damaged log is opened with what is readable of it,
+and one whose disk failed stays offline.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.partition_state import decide_replica_failed
-from penstock.core.machines.cluster.values import PartitionReplicas
+from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
 from penstock.core.model import PartitionId
 from penstock.core.replication.fetches import ReplicaIdentity
+from penstock.node.replicas.damage import is_damage
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.tasks import Tasks
 
@@ -37,6 +39,9 @@ class RepairableTable(Protocol):
 
     async def reopen_failed(self, failed: Partition) -> None:
         """Open the log of a failed replica again, in its present role. Raises BrokerError if that fails."""
+
+    async def reopen_damaged(self, failed: Partition) -> None:
+        """Open a damaged log with what is readable of it. Raises BrokerError if that fails."""
 
 
 class Repairs:
@@ -75,7 +80,8 @@ class Repairs:
                 delay_s = self._delay_s(place)
                 try:
                     await self._leave(place)
-                    if not self._is_replaceable(place):
+                    if not self._others_are_complete(place):
+                        await self._open_rest(place)
                         return
                     await asyncio.sleep(delay_s)
                     await self._open_again(place)
@@ -100,13 +106,17 @@ class Repairs:
     def _placed(self, place: PartitionId) -> PartitionReplicas | None:
         return self._catalog.cluster.find_partition(place)
 
+    def _others_are_complete(self, place: PartitionId) -> bool:
+        placed, own_id = self._placed(place), self._identity().broker_id
+        return placed is not None and bool({*placed.isr, *placed.elr} - {own_id})
+
     def _is_replaceable(self, place: PartitionId) -> bool:
-        """Whether metadata does not count on this replica any more, and another one is complete."""
+        """Whether metadata does not count on this replica any more, and another one leads: until then its files may be
+        the best that there are."""
         placed, own_id = self._placed(place), self._identity().broker_id
         if placed is None or own_id not in placed.replicas:
             return False
-        complete = {*placed.isr, *placed.elr}
-        return bool(complete) and own_id not in complete and placed.leader != own_id
+        return own_id not in (*placed.isr, *placed.elr) and placed.leader not in (NO_LEADER, own_id)
 
     async def _leave(self, place: PartitionId) -> None:
         """Leave ISR, ELR and leadership."""
@@ -118,6 +128,21 @@ class Repairs:
             return decide_replica_failed(catalog.cluster, *identity, place, placed.leader_epoch)
 
         await self._change(decide)
+
+    async def _open_rest(self, place: PartitionId) -> None:
+        """No other replica is complete: read on, with the records that are left."""
+        held = self._table.find_held(place)
+        if held is None or not is_damage(held.failure):
+            return
+        try:
+            await self._table.reopen_damaged(held)
+        except BrokerError as error:
+            logger.error(
+                "a damaged replica stays offline, because no other one is complete: restore its files, or start a"
+                " broker that has another replica: %s",
+                error,
+                extra={"topic": held.topic, "partition": held.index},
+            )
 
     async def _open_again(self, place: PartitionId) -> None:
         held = self._table.find_held(place)

@@ -69,6 +69,7 @@ class Replica:
         self._flusher = Flusher(log, runtime, self._synced, self._sync_failed)
         self._flush_waits = OffsetWaits(repr(self), "flushed")
         self._commit_waits = OffsetWaits(repr(self), "committed")
+        self._start_waits = OffsetWaits(repr(self), "deleted on all in-sync replicas")
         self._append_listeners = Listeners()
         self._watermark_listeners = Listeners()
         self._adopt(config)
@@ -123,8 +124,8 @@ class Replica:
         self.leader_epoch, self.is_leader, self.is_writable = epoch, False, False
         self.tracker = None
         moved = NotLeader(f"{self}: another broker leads this partition since epoch {epoch}")
-        self._flush_waits.fail(moved)
-        self._commit_waits.fail(moved)
+        for waits in (self._flush_waits, self._commit_waits, self._start_waits):
+            waits.fail(moved)
         self._append_listeners.notify()
         self._watermark_listeners.notify()
 
@@ -341,6 +342,9 @@ class Replica:
                 self.advance_high_watermark(offset)
         elif not self._holds_commits:
             self.advance_high_watermark(self.flushed_offset)
+        if self._start_waits.pending and not self._holds_commits:
+            own = self.log.start_offset
+            self._start_waits.settle(own if tracker is None else tracker.start_offset(own))
 
     def advance_high_watermark(self, offset: int) -> None:
         """Commit everything before `offset`, a batch boundary: it becomes readable, and waiting callbacks are
@@ -435,7 +439,7 @@ class Replica:
 
     def _settle_all(self, error: BrokerError) -> None:
         self._flusher.stop()
-        for waits in (self._flush_waits, self._commit_waits):
+        for waits in (self._flush_waits, self._commit_waits, self._start_waits):
             waits.fail(error)
             waits.close()
         self._append_listeners.notify()

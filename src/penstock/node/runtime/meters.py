@@ -152,7 +152,11 @@ class Meters:
         self.doors: dict[str, DoorMeter] = {}
         self.links: dict[int, LinkMeter] = {}
         self.copied_bytes = 0
-        """Bytes of partitions that were copied from other brokers."""
+        """Bytes of partitions that were copied from other brokers because replicas were added here."""
+        self.replicated_bytes = 0
+        """Bytes that this broker has fetched as a follower of other partitions."""
+        self.replica_fetches = 0
+        """Fetches that this broker has sent as a follower."""
         self.handovers = Histogram(REQUEST_BOUNDS_S)
         """How long partitions accepted no records because they were handed over to other brokers."""
         self.isr_expands = 0

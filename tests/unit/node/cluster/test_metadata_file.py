@@ -37,7 +37,7 @@ def topics(first: int, count: int) -> list[Event]:
 
 def open_metadata(files: Files) -> Log:
     return open_log(
-        files, DIRECTORY, LIMITS, recovery_offset=0, now_ms=NOW_MS, report=print, is_synced_by_batch=True
+        files, DIRECTORY, LIMITS, recovery_offset=0, now_ms=NOW_MS, report=print, refuses_damage=True
     )
 
 

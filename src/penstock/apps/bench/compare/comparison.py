@@ -16,10 +16,12 @@ from penstock.apps.bench.compare.ceiling import loader_ceiling
 from penstock.apps.bench.compare.report import tables
 from penstock.apps.bench.compare.report.result import ComparisonResult, Peer, RowResult
 from penstock.apps.bench.compare.rows import (
+    faults,
     first_message,
     librdkafka,
     partition_cost,
     python_clients,
+    replicated,
     steady_memory,
     streams,
     work_queue,
@@ -30,6 +32,7 @@ from penstock.apps.bench.compare.runs.contenders import (
     OURS,
     Contender,
     baseline_contender,
+    cluster_contender,
 )
 from penstock.apps.bench.compare.runs.line_result import LineResult
 from penstock.apps.bench.compare.runs.row_runner import RowRunner
@@ -57,8 +60,17 @@ ROWS: dict[str, Measure] = {
     "first-message": first_message.first_message,
 }
 """In the order in which they run: rows of one durability share their servers, and starts come last."""
-PENSTOCK_ONLY = {"partition-cost"}
-"""Rows about the scaling of Penstock itself: --quick skips them unless they are named."""
+CLUSTER_ROWS: dict[str, Measure] = {
+    "replicated-ingest": replicated.INGEST,
+    "replicated-latency": replicated.LATENCY,
+    "failover": faults.FAILOVER,
+    "rolling-restart": faults.ROLLING,
+    "catch-up": faults.CATCH_UP,
+    "replicated-durable-ingest": replicated.DURABLE_INGEST,
+}
+"""Rows over three brokers each, after all others."""
+NOT_QUICK = {"partition-cost", *CLUSTER_ROWS}
+"""Rows about the scaling of Penstock itself, and rows that start clusters: --quick skips them unless named."""
 LONG_ROWS: dict[str, Measure] = {"steady-memory": steady_memory.steady_memory}
 """Run only if named."""
 
@@ -87,15 +99,18 @@ def compare_brokers(
         machine.on_cpu(cpus.loader),
         _ended_by_sigterm(),
         tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch,
-        closing(ServerPool(Path(scratch), cpus.server)) as pool,
+        closing(ServerPool(Path(scratch) / "servers", cpus.server)) as pool,
+        closing(ServerPool(Path(scratch) / "clusters", cpus.server)) as cluster_pool,
     ):
         runner = RowRunner(pool, cpus, is_quick, contenders, lambda _doing: None)
+        clusters = RowRunner(cluster_pool, cpus, is_quick, _clusters(contenders, cpus), lambda _doing: None)
         result = ComparisonResult(_facts(runner, Path(scratch)), missing, found, is_quick=is_quick)
         if before is not None and (rows or is_resumed):
             result.take_over(before)
         chosen = _choose(rows, result, is_resumed=is_resumed)
+        result.peers = {**found, **_prepare_clusters(console, clusters, chosen)}
         _show_start(console, result)
-        _run(console, runner, chosen, result, on_row)
+        _run(console, runner, clusters, chosen, result, on_row)
     return result
 
 
@@ -121,7 +136,8 @@ def _facts(runner: RowRunner, directory: Path) -> dict[str, str]:
 
 
 def _choose(rows: Sequence[str], result: ComparisonResult, *, is_resumed: bool) -> list[str]:
-    chosen = list(rows) or [name for name in ROWS if not result.is_quick or name not in PENSTOCK_ONLY]
+    every = (*ROWS, *CLUSTER_ROWS)
+    chosen = list(rows) or [name for name in every if not result.is_quick or name not in NOT_QUICK]
     return [name for name in chosen if not is_resumed or name not in result.rows]
 
 
@@ -147,6 +163,21 @@ def _prepare(
     return contenders, found, missing
 
 
+def _clusters(contenders: Sequence[Contender], cpus: machine.Cpus) -> list[Contender]:
+    every = tuple(sorted({cpus.server, cpus.loader}))
+    return [found for one in contenders if (found := cluster_contender(one, every)) is not None]
+
+
+def _prepare_clusters(console: Console, clusters: RowRunner, chosen: Sequence[str]) -> dict[str, Peer]:
+    """Versions and settings of the clusters, if a chosen row needs them."""
+    found: dict[str, Peer] = {}
+    for contender in clusters.contenders if any(name in CLUSTER_ROWS for name in chosen) else ():
+        name = f"{contender.launcher.name}, three brokers"
+        with console.status(f"preparing {name}"):
+            found[name] = Peer(contender.launcher.prepare(), dict(contender.launcher.settings))
+    return found
+
+
 def _show_start(console: Console, result: ComparisonResult) -> None:
     show_header(console, result.facts)
     console.print("servers: " + ", ".join(f"{name} {peer.version}" for name, peer in result.peers.items()))
@@ -157,7 +188,12 @@ def _show_start(console: Console, result: ComparisonResult) -> None:
 
 
 def _run(
-    console: Console, runner: RowRunner, chosen: list[str], result: ComparisonResult, on_row: OnRow
+    console: Console,
+    runner: RowRunner,
+    clusters: RowRunner,
+    chosen: list[str],
+    result: ComparisonResult,
+    on_row: OnRow,
 ) -> None:
     budget = TimeBudget(chosen, is_quick=runner.is_quick)
     with quiet_progress(
@@ -169,14 +205,16 @@ def _run(
             left = show_s(budget.left_s())
             progress.update(task, description=f"{doing} (about {left} left)", refresh=console.is_terminal)
 
-        runner.on_step = step
+        runner.on_step = clusters.on_step = step
         for number, name in enumerate(chosen, 1):
             left = show_s(budget.left_s())
             console.print(
                 f"[{number}/{len(chosen)}] {name}, about {left} left", markup=False, highlight=False
             )
-            runner.over_at_s = budget.over_at_s(name)
-            _run_row(console, runner, name, result)
+            used, unused = (clusters, runner) if name in CLUSTER_ROWS else (runner, clusters)
+            unused.pool.close()
+            used.over_at_s = budget.over_at_s(name)
+            _run_row(console, used, name, result)
             budget.finish(name)
             progress.advance(task)
             on_row(result)
@@ -185,7 +223,7 @@ def _run(
 def _run_row(console: Console, runner: RowRunner, name: str, result: ComparisonResult) -> None:
     result.broken.pop(name, None)
     try:
-        lines = (ROWS | LONG_ROWS)[name](runner)
+        lines = (ROWS | CLUSTER_ROWS | LONG_ROWS)[name](runner)
     except Exception as error:  # noqa: BLE001 - part of the result, and the other rows go on
         result.rows.pop(name, None)
         result.broken[name] = f"{type(error).__name__}: {error}"

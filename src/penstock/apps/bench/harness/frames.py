@@ -55,7 +55,7 @@ def metadata_frame(topics: Sequence[str]) -> bytes:
     return frame_of(ApiKey.METADATA, METADATA_VERSION, body)
 
 
-def create_topic_frame(topic: str, partitions: int, **settings: object) -> bytes:
+def create_topic_frame(topic: str, partitions: int, replicas: int = 1, **settings: object) -> bytes:
     """Settings have Kafka's names with `_` in place of dots."""
     request = messages.CreateTopicsRequest
     configs = [
@@ -63,7 +63,7 @@ def create_topic_frame(topic: str, partitions: int, **settings: object) -> bytes
         for name, value in settings.items()
     ]
     one = request.CreatableTopic(
-        name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=configs
+        name=topic, num_partitions=partitions, replication_factor=replicas, assignments=[], configs=configs
     )
     return frame_of(
         ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, request(topics=[one], timeout_ms=_TIMEOUT_MS)

@@ -19,6 +19,8 @@ READY_S_MAX = 120.0
 STOP_S_MAX = 60.0
 POLL_S = 0.002
 LOG_TAIL_CHARS = 2000
+CLEAN_EXITS = (0, 128 + signal.SIGTERM)
+"""Exit codes after SIGTERM. A JVM that has run its shutdown hooks ends with the second one."""
 PORTS = (12_000, 30_000)
 """Below the range from which the system takes ports for outgoing connections."""
 
@@ -74,6 +76,10 @@ class ServerProcess:
     def log_tail(self) -> str:
         return self._log_path.read_text(errors="replace")[-LOG_TAIL_CHARS:]
 
+    def has_logged(self, text: str) -> bool:
+        """Whether its output contains this text, however much came after it."""
+        return text in self._log_path.read_text(errors="replace")
+
     def resident_mb(self) -> float:
         """Resident memory of all processes of its session."""
         return sum(resident_bytes(pid) for pid in _session_members(self._process.pid)) / 1e6
@@ -116,7 +122,7 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             raise ServerFailed(f"did not stop within {STOP_S_MAX:.0f} s\n{self.log_tail()}") from None
-        if self._process.returncode:
+        if self._process.returncode not in CLEAN_EXITS:
             raise ServerFailed(f"stopped with code {self._process.returncode}\n{self.log_tail()}")
 
     def kill(self) -> None:

@@ -106,6 +106,36 @@ def ingest_rate(writer: WriteConnection, load: Load, count: int, in_flight: int)
         return window.best
 
 
+def spread_ingest_rate(
+    writers: Sequence[WriteConnection], loads: Sequence[Load], count: int, in_flight: int
+) -> float:
+    """Acknowledged messages per second in the fastest window of `count`, which all writers send together.
+
+    Each of them has at most `in_flight` unacknowledged messages, and sends its own load.
+    """
+    flying = [0] * len(writers)
+    sent = acked = 0
+    with selectors.DefaultSelector() as selector, gc_disabled():
+        for at, writer in enumerate(writers):
+            selector.register(writer.link.socket, selectors.EVENT_READ, at)
+        window = WindowRate(count)
+        ready = list(range(len(writers)))
+        while acked < count:
+            for at in ready:
+                load = loads[at]
+                while sent < count and flying[at] + load.messages <= in_flight:
+                    writers[at].link.send(load.content)
+                    flying[at] += load.messages
+                    sent += load.messages
+            ready = [key.data for key, _ in _ready(selector)]
+            for at in ready:
+                done = writers[at].acks.take(writers[at].link.receive())
+                flying[at] -= done
+                acked += done
+            window.reached(acked)
+        return window.best
+
+
 def ack_times_us(writer: WriteConnection, count: int) -> list[float]:
     """Time from send to acknowledgement of each message, with one message in flight."""
     link, acks = writer.link, writer.acks

@@ -94,9 +94,10 @@ def _error_code_position(topic: str) -> int:
 class KafkaWriter:
     """Sends one batch per request and checks only the error code of each response."""
 
-    def __init__(self, address: Address, size: int, topic: str) -> None:
+    def __init__(self, address: Address, size: int, topic: str, partition: int = 0) -> None:
         self.link = Link(address)
         self._topic = topic
+        self._partition = partition
         self._value = payload(size)
         self._splitter = ResponseSplitter()
         self._messages_per_response = 0
@@ -105,7 +106,7 @@ class KafkaWriter:
     def load(self, messages: int) -> Load:
         batch = bytes(build_batch([NewRecord(None, self._value)] * messages, time.time_ns() // 1_000_000))
         self._messages_per_response = messages
-        return Load(produce_frame(self._topic, batch), messages)
+        return Load(produce_frame(self._topic, batch, (self._partition,)), messages)
 
     @property
     def acks(self) -> KafkaWriter:

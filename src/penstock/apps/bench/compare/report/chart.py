@@ -81,11 +81,13 @@ def _colors(scheme: int) -> str:
 
 def _bar(one: LineResult, name: str, top: int) -> list[str]:
     value = one.value(name) or 0.0
-    values = [found for each in one.samples if (found := one.value(each))]
+    values = [found for each in one.samples if (found := one.value(each)) is not None]
     best = max(values) if one.is_more_better else min(values)
-    share = (value / best if one.is_more_better else best / value) if value else 0.0
+    share = 1.0 if value == best else value / best if one.is_more_better else best / value
     runs = one.samples[name]
-    text = f"{format_number(value)} ±{middle_spread(runs) / 2:.0%}" if len(runs) > 1 else format_number(value)
+    text = format_number(value)
+    if len(runs) > 1 and not one.is_worst:
+        text += f" ±{middle_spread(runs) / 2:.0%}"
     left, weight = MARGIN_PX + NAME_PX, "ours" if name == OURS else ""
     length = max(2, round(share * BAR_PX))
     return [

@@ -14,9 +14,11 @@ from penstock.apps.bench.compare.drivers.rabbit_stream import RabbitStreamDriver
 from penstock.apps.bench.compare.drivers.redis import RedisDriver
 from penstock.apps.bench.compare.drivers.share import ShareDriver
 from penstock.apps.bench.compare.servers.kafka import Kafka
+from penstock.apps.bench.compare.servers.kafka_cluster import KafkaCluster
 from penstock.apps.bench.compare.servers.launcher import RunningServer, ServerLauncher
 from penstock.apps.bench.compare.servers.nats import Nats
 from penstock.apps.bench.compare.servers.penstock import Penstock
+from penstock.apps.bench.compare.servers.penstock_cluster import PenstockCluster
 from penstock.apps.bench.compare.servers.rabbitmq import RabbitMq
 from penstock.apps.bench.compare.servers.redis import Redis
 from penstock.apps.bench.harness.link import Address
@@ -74,3 +76,11 @@ CONTENDERS = (
     Contender(Redis(), RedisDriver, RedisDriver, RedisDriver, "redis_py"),
     Contender(RabbitMq(), RabbitStreamDriver, QuorumDriver, QuorumDriver, "rstream_py", stream_door="stream"),
 )
+
+
+def cluster_contender(contender: Contender, cpus: tuple[int, ...]) -> Contender | None:
+    """The same broker as a cluster of three; None if no row over clusters supports it."""
+    launcher = contender.launcher
+    if isinstance(launcher, Penstock):
+        return contender._replace(launcher=PenstockCluster(cpus, launcher.name, launcher.python))
+    return contender._replace(launcher=KafkaCluster(cpus)) if isinstance(launcher, Kafka) else None

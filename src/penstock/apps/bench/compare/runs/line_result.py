@@ -32,6 +32,10 @@ class LineResult:
     """Servers that did not complete every run of this row, and why."""
     bound_max: float | None = None
     """Largest value of Penstock that meets the target, independent of the peers."""
+    bound_min: float | None = None
+    """Smallest value of Penstock that meets the target, independent of the peers."""
+    is_worst: bool = False
+    """Whether the worst run is the value, instead of the median of all."""
     over: Mapping[str, float] = field(default_factory=dict)
     """Smallest ratio to single peers, in addition to the ratio to the best one."""
     cold: Mapping[str, float] = field(default_factory=dict)
@@ -45,7 +49,11 @@ class LineResult:
 
     def value(self, name: str) -> float | None:
         found = self.samples.get(name)
-        return median(found) if found else None
+        if not found:
+            return None
+        if self.is_worst:
+            return min(found) if self.is_more_better else max(found)
+        return median(found)
 
     def cpu_us_per_message(self, name: str) -> float | None:
         found = self.cpu_us.get(name)
@@ -59,7 +67,7 @@ class LineResult:
     def best_peer(self) -> str | None:
         peers = [name for name in self.samples if name != OURS]
         choose = max if self.is_more_better else min
-        return choose(peers, key=lambda name: median(self.samples[name]), default=None)
+        return choose(peers, key=lambda name: self.value(name) or 0.0, default=None)
 
     @property
     def noisy(self) -> list[str]:
@@ -67,6 +75,8 @@ class LineResult:
         return self.noisy_with(self.best_peer)
 
     def noisy_with(self, peer: str | None) -> list[str]:
+        if self.is_worst:
+            return []
         sides = [name for name in (OURS, peer) if name is not None and name in self.samples]
         return [name for name in sides if middle_spread(self.samples[name]) > SPREAD_MAX]
 

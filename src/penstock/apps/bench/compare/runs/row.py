@@ -24,6 +24,8 @@ class RowLine:
     target: float | None = None
     over: Mapping[str, float] = field(default_factory=dict)
     bound_max: float | None = None
+    bound_min: float | None = None
+    is_worst: bool = False
     why: str = ""
 
 
@@ -40,10 +42,12 @@ class Row:
     """Servers that do not support the row, and why."""
     steady_at: int = 0
     """Index of the line that decides whether a server is warm; a p99 varies too much for that."""
+    warm_with: MeasureRun | None = None
+    """The load of the warm-up, if it is not that of the row; then there is no cold run."""
 
     def __call__(self, runner: RowRunner) -> list[LineResult]:
         samples = runner.run_warm(
-            self.title, self.durability, self.measure, list(self.without), self.steady_at
+            self.title, self.durability, self.measure, list(self.without), self.steady_at, self.warm_with
         )
         names = {one.launcher.name for one in runner.contenders}
         absent = {name: why for name, why in self.without.items() if name in names}
@@ -64,7 +68,8 @@ def line_results(
             LineResult(
                 line.number, line.text, line.unit, values, line.is_more_better, line.target,
                 absent={**(absent or {}), **notes} if is_first else {},
-                bound_max=line.bound_max, over=dict(line.over), cold=cold,
+                bound_max=line.bound_max, bound_min=line.bound_min, is_worst=line.is_worst,
+                over=dict(line.over), cold=cold,
                 cpu_us=dict(samples.cpu_us) if is_first else {}, size_bytes=size_bytes, why=line.why,
             )
         )  # fmt: skip

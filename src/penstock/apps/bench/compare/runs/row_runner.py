@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from penstock.apps.bench.compare.drivers.driver import StreamDriver, WorkDriver, WriteDriver
 from penstock.apps.bench.compare.runs.contenders import Contender
 from penstock.apps.bench.compare.runs.server_pool import ServerPool
-from penstock.apps.bench.compare.servers.launcher import RunningServer
+from penstock.apps.bench.compare.servers.launcher import RunningCluster, RunningServer
+from penstock.apps.bench.harness.cluster import Cluster
 from penstock.apps.bench.harness.link import UnexpectedResponse
 from penstock.apps.bench.harness.machine import Cpus, StolenCpu
 from penstock.apps.bench.harness.process import CpuTime
@@ -68,6 +69,12 @@ class RunContext:
     @property
     def name(self) -> str:
         return self.contender.launcher.name
+
+    @property
+    def cluster(self) -> Cluster:
+        """The brokers, in rows over several."""
+        assert isinstance(self.server, RunningCluster)
+        return self.server.cluster
 
     def once(self, key: str, make: Callable[[], AbstractContextManager[Shared]]) -> Shared:
         """Enter a context in the first run; later runs get the same value."""
@@ -189,15 +196,17 @@ class RowRunner:
         measure: MeasureRun,
         without: Sequence[str] = (),
         steady_at: int = 0,
+        warm_with: MeasureRun | None = None,
     ) -> RowSamples:
         """A cold run on a new server each, warm-up, then interleaved runs (A B A B) on servers that stay up.
 
         A failed run is noted, and the others go on. `steady_at` is the line that decides whether a server is warm.
+        With another load for the warm-up there is no cold run.
         """
         samples = RowSamples(steady_at)
         contenders = [one for one in self.contenders if one.launcher.name not in without]
         self.pool.choose(durability)
-        for contender in () if self.is_quick else contenders:
+        for contender in () if self.is_quick or warm_with is not None else contenders:
             self.on_step(f"{row}: {contender.launcher.name}, cold")
             self._run_cold(contender, durability, measure, samples)
         contexts: dict[str, RunContext] = {}
@@ -206,7 +215,7 @@ class RowRunner:
                 row,
                 contenders,
                 samples,
-                lambda contender: self._run_warm(contender, measure, contexts, samples),
+                lambda contender: self._run_warm(contender, measure, warm_with or measure, contexts, samples),
             )
             for context in contexts.values():
                 stack.callback(self._close_context, context)
@@ -259,13 +268,18 @@ class RowRunner:
             samples.add_failure(name, "cold run", error)
 
     def _run_warm(
-        self, contender: Contender, measure: MeasureRun, contexts: dict[str, RunContext], samples: RowSamples
+        self,
+        contender: Contender,
+        measure: MeasureRun,
+        warm_up: MeasureRun,
+        contexts: dict[str, RunContext],
+        samples: RowSamples,
     ) -> RunResult:
         name = contender.launcher.name
         server, is_new = self.pool.take(contender)
         if is_new or name not in contexts:
             contexts[name] = RunContext(self, contender, server)
-            self._warm_up(contexts[name], measure, samples)
+            self._warm_up(contexts[name], warm_up, samples)
         return self._least_disturbed(lambda: measure(contexts[name]))
 
     def _warm_up(self, context: RunContext, measure: MeasureRun, samples: RowSamples) -> None:

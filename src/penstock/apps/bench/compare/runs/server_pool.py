@@ -73,5 +73,5 @@ class ServerPool:
         with ExitStack() as stack:
             for name in list(self._servers):
                 stack.callback(self.discard, name)
-        for home in self.root.iterdir():
+        for home in self.root.iterdir() if self.root.exists() else ():
             shutil.rmtree(home, ignore_errors=True)

@@ -85,13 +85,14 @@ class Kafka:
         port = free_port()
         settings = _write_settings(home, port, durability)
         shutil.copytree(_formatted() / "data", home / "data")
-        process = ServerProcess([*_java(), "kafka.Kafka", str(settings)], home, cpu)
+        process = ServerProcess([*java_command(_heap()), "kafka.Kafka", str(settings)], home, cpu)
         process.await_ready(lambda: "Kafka Server started" in process.log_tail())
         return RunningServer(process, {"main": port})
 
 
-def _java() -> list[str]:
-    return ["java", f"-Xms{_heap()}", f"-Xmx{_heap()}", *JVM, "-cp", f"{from_maven('kafka', ARTIFACTS)}/*"]
+def java_command(heap: str) -> list[str]:
+    """The command of a program of Kafka's, without its main class. Raises CannotInstall."""
+    return ["java", f"-Xms{heap}", f"-Xmx{heap}", *JVM, "-cp", f"{from_maven('kafka', ARTIFACTS)}/*"]
 
 
 def _java_version() -> str:
@@ -123,6 +124,6 @@ def _formatted() -> Path:
     def build(directory: Path) -> None:
         settings = _write_settings(directory, free_port(), Durability.OS)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        run(*_java(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings))
+        run(*java_command(_heap()), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings))
 
     return prepared("kafka-storage", f"{VERSION} {SETTINGS}", build)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from penstock.apps.bench.harness.cluster import Cluster
 from penstock.apps.bench.harness.link import Address
-from penstock.apps.bench.harness.process import ServerProcess
+from penstock.apps.bench.harness.process import CpuTime
 from penstock.core.model import Durability
+
+BROKERS = 3
+"""Brokers of a cluster, and replicas of its partitions."""
 
 
 class ServerLauncher(Protocol):
@@ -32,15 +36,45 @@ class ServerLauncher(Protocol):
         ...
 
 
+class RunningProcess(Protocol):
+    """The process of a server with its children, or those of a cluster."""
+
+    @property
+    def started_ns(self) -> int: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def cpu_s(self) -> float: ...
+
+    def cpu_time(self) -> AbstractContextManager[CpuTime]: ...
+
+    def resident_mb(self) -> float: ...
+
+
 class RunningServer:
     """A started server and its ports by door."""
 
-    def __init__(self, process: ServerProcess, ports: dict[str, int]) -> None:
+    def __init__(self, process: RunningProcess, ports: dict[str, int]) -> None:
         self.process = process
         self.ports = ports
 
     def address(self, door: str = "main") -> Address:
         return "127.0.0.1", self.ports[door]
+
+
+class RunningCluster(RunningServer):
+    """A started cluster; its address is that of the first broker."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster, {"main": cluster.addresses[0][1]})
+        self.cluster = cluster
 
 
 @contextmanager

@@ -26,6 +26,12 @@ def test_the_best_of_a_row_has_the_longest_bar() -> None:
     assert widths[0] == pytest.approx(chart.BAR_PX / 2, abs=1)
 
 
+def test_nothing_is_the_best_where_less_is_better() -> None:
+    drawn = chart.svg([line_result([0, 0], [5, 5], more=False)], "a chart")
+    widths = [int(str(one.get("width"))) for one in bars(drawn)]
+    assert widths[0] == chart.BAR_PX and widths[2] < 5
+
+
 def test_texts_fit_into_the_chart_and_do_not_overlap_the_bars() -> None:
     long = replace(line_result([8_352_772.0] * 2, [60, 60]), row="x" * 60)
     drawn = chart.svg([long], "a chart")

@@ -26,8 +26,20 @@ def test_the_page_names_missing_servers_and_failed_rows() -> None:
 def test_targets_may_name_single_peers_or_an_absolute_bound() -> None:
     one = replace(line_result([10, 10], [20, 20], target=0.7), over={"Kafka": 5.0})
     assert tables.verdict(one) == "0.50 × Redis, NOT met (≥ 0.7); 10.00 × Kafka, met (≥ 5)"
-    assert tables.verdict(replace(one, bound_max=9.0)) == "NOT met (≤ 9)"
-    assert tables.verdict(replace(one, bound_max=10.0)) == "met (≤ 10)"
+    assert tables.verdict(replace(one, bound_max=9.0, over={})) == "NOT met (≤ 9)"
+    assert tables.verdict(replace(one, bound_max=10.0)) == "met (≤ 10); 10.00 × Kafka, met (≥ 5)"
+    assert tables.verdict(replace(one, bound_min=10.0, over={})) == "met (≥ 10)"
+    assert tables.verdict(replace(one, bound_min=11.0, over={"NATS": 1.0})) == "NOT met (≥ 11)"
+
+
+def test_the_worst_run_counts_where_a_promise_holds_for_every_run() -> None:
+    one = replace(
+        line_result([1, 2, 9], [4, 4, 4], more=False), bound_max=3.0, is_worst=True, over={"Redis": 1.0}
+    )
+    assert tables.cell(one, "Penstock") == "9 (worst)"
+    assert tables.verdict(one) == "NOT met (≤ 3); 0.44 × Redis, NOT met (≥ 1)", "never inconclusive"
+    nothing = replace(line_result([0, 0], [0, 0], more=False), bound_max=0.0, is_worst=True)
+    assert tables.verdict(nothing) == "met (≤ 0)"
 
 
 def test_the_page_shows_losses_costs_cold_runs_and_settings() -> None:

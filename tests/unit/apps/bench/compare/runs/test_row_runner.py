@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,22 @@ def test_a_server_is_warmed_up_until_its_runs_are_steady(
     assert found.values == {"Penstock": [(20.0,)] * 5}
     assert is_steady([9.0, 10.0, 9.5])
     assert not is_steady([10.0, 10.0])
+
+
+def test_a_row_may_warm_up_with_another_load_and_then_has_no_cold_run(runner: RowRunner) -> None:
+    ran: list[str] = []
+
+    def run(what: str, context: RunContext) -> RunResult:
+        ran.append(f"{what} {context.name}")
+        return RunResult((1.0,), 1, 0.0)
+
+    lines = (RowLine("1", "a row", "s", False),)
+    row = Row("a row", lines, partial(run, "kill"), 0, warm_with=partial(run, "ingest"))
+    runner.contenders = runner.contenders[:2]
+    (one,) = row(runner)
+    assert ran[:4] == ["ingest Penstock", "kill Penstock", "ingest Kafka", "kill Kafka"]
+    assert set(ran[4:]) == {"kill Penstock", "kill Kafka"}
+    assert one.cold == {}
 
 
 def test_kafka_is_warmed_up_for_at_least_twenty_seconds(
