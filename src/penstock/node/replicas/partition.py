@@ -236,8 +236,8 @@ class Partition(Replica):
     # -- delete
 
     async def delete_records(self, before_offset: int) -> int:
-        """Delete all records before an offset (-1: before the high watermark), here and on all in-sync replicas, so that
-        they do not come back with the next leader; returns the new start offset."""
+        """Delete all records before an offset (-1: before the high watermark), here and on all in-sync replicas: they
+        must not come back with the next leader. Returns the new start offset."""
         if self.config.cleanup_compact and not self.config.cleanup_delete:
             raise AgainstPolicy(
                 f"{self}: records are only deleted by key, because cleanup.policy is 'compact'"
