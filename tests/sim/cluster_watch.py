@@ -202,7 +202,11 @@ class Watch:
         self.checks += 1
 
     def begins(self, partition: Replica) -> None:
-        """A replica leads from now on: it holds everything that was ever committed."""
+        """A replica leads from now on: it holds everything that was ever committed, unless others lead since, and it
+        has not heard of them yet."""
+        placed = self._truth.cluster.find_partition(id_of(partition))
+        if placed is None or placed.leader_epoch != partition.leader_epoch:
+            return
         if not self.replicas.holds_committed(partition):
             where = f"{self._here().name} leads {partition} in epoch {partition.leader_epoch}"
             committed = self.replicas.committed(id_of(partition))
@@ -311,9 +315,13 @@ def watching(watch: Watch) -> Iterator[None]:
 def _around_write(watch: Watch, write: Callable[..., int]) -> Callable[..., int]:
     def checked(self: Partition, append: Any, batch: memoryview, *rest: Any) -> int:
         watch.replicas.opened(self)
-        offset = write(self, append, batch, *rest)
-        watch.appended(self, offset, batch)
-        return offset
+
+        def append_and_tell(batch: memoryview, *rest: Any) -> int:
+            offset = append(batch, *rest)
+            watch.appended(self, offset, batch)  # before anybody is told, and before it is committed
+            return int(offset)
+
+        return write(self, append_and_tell, batch, *rest)
 
     return checked
 
