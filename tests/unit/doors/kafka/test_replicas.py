@@ -30,6 +30,7 @@ def call(version: int) -> Any:
 
 def test_racks_are_told() -> None:
     async def play(nodes: ClusterNodes) -> None:
+        await nodes.converged()
         cluster, racks = nodes.brokers[1].catalog.cluster, {1: None, 2: "cellar", 3: None}
         cluster.apply(BrokerSaved(replace(cluster.broker(2), rack="cellar")))
         request: Any = messages.MetadataRequest(topics=[])
