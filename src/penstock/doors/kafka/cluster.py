@@ -65,7 +65,7 @@ class ClusterHandlers:
 
     async def _answer_later(self, call: Call, request: messages.MetadataRequest) -> messages.MetadataResponse:
         """Answer once it is known which brokers are alive."""
-        await self._cluster.suspense()
+        await self._cluster.suspense(call.session)
         answer = self._answer_now(call, request)
         return await (self._slices.run(answer) if isinstance(answer, Generator) else answer)
 
