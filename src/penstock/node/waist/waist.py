@@ -68,7 +68,7 @@ class Waist:
         self.placement = PlacementVerbs(broker, authorization, routes)
         self.positions = PositionVerbs(authorization, routes, elsewhere)
         self.produce = ProduceVerbs(broker, authorization, routes)
-        self.replicas = ReplicaVerbs(broker, routes)
+        self.replicas = ReplicaVerbs(broker, authorization, routes)
         self.security = SecurityVerbs(authorization)
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)
         self.topics = TopicVerbs(broker, authorization, routes, elsewhere)
