@@ -181,7 +181,7 @@ class Partition(Replica):
     def report_damage(self, error: CorruptBatch | TornSegment) -> None:
         """Records are damaged. If other replicas have them, one of those leads from now on, and this one is repaired;
         else only the reads of these records fail."""
-        if self.tracker is not None and len(self.tracker.placed.isr) > 1:
+        if not self.is_leader or (self.tracker is not None and len(self.tracker.placed.isr) > 1):
             self.fail(error)
 
     def open_payload(
@@ -223,8 +223,8 @@ class Partition(Replica):
     # -- delete
 
     async def delete_records(self, before_offset: int) -> int:
-        """Delete all records before an offset (-1: before the high watermark), here and on all in-sync replicas, so that
-        they do not come back with the next leader; returns the new start offset."""
+        """Delete all records before an offset (-1: before the high watermark), here and on all in-sync replicas: they
+        do not come back with the next leader. Returns the new start offset."""
         if self.config.cleanup_compact and not self.config.cleanup_delete:
             raise AgainstPolicy(
                 f"{self}: records are only deleted by key, because cleanup.policy is 'compact'"
