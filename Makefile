@@ -10,7 +10,8 @@ NODES ?= 1
 STORE ?= coordinator
 CHAOS_RUNS ?= $(if $(filter 1,$(NODES)),30,50)
 CHAOS_SECONDS ?= $(if $(filter 1,$(NODES)),20,25)
-CHAOS_OPS ?= 1000
+CHAOS_OPS ?= $(if $(filter 1,$(NODES)),1000,2000)
+PEER ?= penstock
 CHAOS_WORKERS ?= $(if $(filter 1,$(NODES)),1,2)
 CHAOS_MODES ?= plain,groups,txn,queue
 SEEDS ?= 5000
@@ -71,7 +72,7 @@ stubs: setup ## regenerate the types of Kafka's messages from their field tables
 bench: setup ## measure speed and memory against reference figures of the same run
 	@$(PY) -m bench
 
-race: setup ## compare with Kafka, NATS, Redis and RabbitMQ: 35 minutes, into docs/benchmarks.md (RESUME=1: continue; ROWS="replay fan-out": only these; QUICK=1: 5 minutes, into build/race)
+race: setup ## compare with Kafka, NATS, Redis and RabbitMQ: 70 minutes, into docs/benchmarks.md (RESUME=1: continue; ROWS="failover catch-up": only these; QUICK=1: 5 minutes without clusters, into build/race)
 	@$(PY) -m penstock bench compare $(if $(QUICK),--quick --out build/race,--page docs/benchmarks.md) $(if $(RESUME),--resume) $(ROWS)
 
 steady: setup ## write and read for ten minutes; fails if memory grows
@@ -86,9 +87,10 @@ hostile: setup ## misuse every protocol: event-loop CPU, peak memory and longest
 crash: setup ## run the long durability proofs: hundreds of kills, no acknowledged record lost
 	@$(PY) -m pytest -q -m slow --ignore tests/spark tests
 
-chaos: setup ## kill clients and brokers under load, verify every history (CHAOS_RUNS=30 CHAOS_SECONDS=20 CHAOS_OPS=1000; NODES=3: a cluster, with cut networks, STORE=etcd; SEED=123: one run again)
-	@PYTHONPATH=tests $(PY) -m checker run $(if $(SEED),--seed $(SEED),--runs $(CHAOS_RUNS)) --seconds $(CHAOS_SECONDS) \
-		--ops $(CHAOS_OPS) --workers $(CHAOS_WORKERS) --nodes $(NODES) --store $(STORE) --mode $(CHAOS_MODES) --crash-seconds 10
+chaos: setup ## kill clients and brokers under load, verify every history (CHAOS_RUNS=30 CHAOS_SECONDS=20 CHAOS_OPS=1000; NODES=3: a cluster, with cut networks and broken disks, RF=3 MIN_ISR=2 STORE=etcd; PEER=kafka: Apache Kafka; SEED=123: one run again)
+	@mkdir -p build && PYTHONPATH=tests $(PY) -m checker run $(if $(SEED),--seed $(SEED),--runs $(CHAOS_RUNS)) --seconds $(CHAOS_SECONDS) \
+		--ops $(CHAOS_OPS) --workers $(CHAOS_WORKERS) --nodes $(NODES) --store $(STORE) --mode $(CHAOS_MODES) --crash-seconds 10 \
+		--peer $(PEER) $(if $(RF),--rf $(RF)) $(if $(MIN_ISR),--min-isr $(MIN_ISR)) --report build
 
 sim: setup ## simulate a cluster under faults, one run per seed (SEEDS=5000 FIRST=0 JOBS=2; SEED=123: one run, with its story)
 	@PYTHONPATH=src:tests $(PY) -m sim.campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS))

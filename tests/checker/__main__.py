@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -14,19 +15,25 @@ from rich.console import Console
 
 from checker.analysis import analyse
 from checker.campaign import run_campaign, show_verdict
-from checker.cluster_nemesis import CLUSTER_FAULTS
+from checker.cluster_nemesis import CLUSTER_FAULTS, needs
 from checker.cluster_run import run_with_cluster
 from checker.history import MalformedHistory, read_history
+from checker.kafka_site import LACKS
 from checker.nemesis import FAULTS, SURVIVABLE
-from checker.store import COORDINATOR, STORES
-from checker.workload import (
+from checker.plan import (
+    KAFKA,
     MODES,
+    PEERS,
+    PENSTOCK,
     STACKS,
     Outcome,
     Plan,
-    run_against,
-    run_with_broker,
+    default_min_isr,
+    default_rf,
 )
+from checker.site import QUEUE_DOOR
+from checker.store import COORDINATOR, STORES
+from checker.workload import run_against, run_with_broker
 
 GOOD, BAD, USAGE, UNSUPPORTED = 0, 1, 2, 3
 SEEDS = 1_000_000
@@ -53,6 +60,12 @@ def parser() -> argparse.ArgumentParser:
         help=f"faults; of one broker: {', '.join(FAULTS)}; of a cluster: {', '.join(CLUSTER_FAULTS)}",
     )
     run.add_argument("--nodes", type=int, default=1, help="brokers; several are a cluster")
+    run.add_argument(
+        "--rf", type=int, default=0, help="replicas of each partition; default: 3, at most --nodes"
+    )
+    run.add_argument("--min-isr", type=int, default=0, help="min.insync.replicas; default: RF-1 from RF 3 on")
+    run.add_argument("--peer", choices=PEERS, default=PENSTOCK, help="whose brokers are driven")
+    run.add_argument("--report", type=Path, help="file for the figures of all runs, as JSON")
     run.add_argument("--store", choices=STORES, default=COORDINATOR, help="metadata store of a cluster")
     run.add_argument(
         "--ops", type=int, default=0, help="go on without faults until there are so many operations"
@@ -84,6 +97,8 @@ def plan_of(args: argparse.Namespace, seed: int) -> Plan:
     faults = args.nemesis
     if faults is None:
         faults = CLUSTER_FAULTS if is_cluster else SURVIVABLE
+    if args.peer == KAFKA:
+        faults = tuple(fault for fault in faults if fault not in skipped_faults())
     return Plan(
         seed=seed,
         seconds=args.seconds,
@@ -91,6 +106,9 @@ def plan_of(args: argparse.Namespace, seed: int) -> Plan:
         via=args.via,
         faults=() if args.bootstrap else faults,
         nodes=args.nodes,
+        rf=(rf := args.rf or default_rf(args.nodes)),
+        min_isr=args.min_isr or default_min_isr(rf),
+        peer=args.peer,
         store=args.store,
         ops_min=args.ops,
         stacks=args.stacks,
@@ -124,13 +142,49 @@ def run_once(args: argparse.Namespace, seed: int) -> Outcome:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     check_faults(args)
+    skipped = skip(args)
     first = secrets.randbelow(SEEDS) if args.seed is None else args.seed
     seeds = range(first, first + args.runs)
 
-    outcomes = run_campaign(console, seeds, lambda seed: run_once(args, seed), lambda seed: again(args, seed))
+    outcomes = run_campaign(
+        console,
+        seeds,
+        lambda seed: run_once(args, seed),
+        lambda seed: again(args, seed),
+        skipped,
+        report_path(args, first),
+    )
     if any(not outcome.is_good and not outcome.missing for outcome in outcomes):
         return BAD
     return UNSUPPORTED if any(outcome.missing for outcome in outcomes) else GOOD
+
+
+def skipped_faults() -> dict[str, str]:
+    """What cannot be done to Kafka, and why."""
+    return {fault: LACKS[part] for fault in CLUSTER_FAULTS for part in needs(fault) if part in LACKS} | {
+        "cut-member": LACKS["store"]
+    }
+
+
+def skip(args: argparse.Namespace) -> dict[str, str]:
+    """Leave out what the peer does not have; returns it with the reasons."""
+    if args.peer != KAFKA:
+        return {}
+    modes = tuple(mode for mode in args.mode if mode != "queue")
+    skipped = {"mode queue": LACKS[QUEUE_DOOR]} if modes != args.mode else {}
+    if not modes:
+        raise SystemExit(LACKS[QUEUE_DOOR])
+    args.mode = modes
+    asked = args.nemesis or CLUSTER_FAULTS
+    return skipped | {f"fault {fault}": why for fault, why in skipped_faults().items() if fault in asked}
+
+
+def report_path(args: argparse.Namespace, first: int) -> Path | None:
+    """A directory gets a file of its own for each campaign."""
+    path: Path | None = args.report
+    if path is None or not path.is_dir():
+        return path
+    return path / f"chaos-{args.peer}-{args.nodes}-{args.store}-{first}.json"
 
 
 def again(args: argparse.Namespace, seed: int) -> str:
@@ -142,6 +196,9 @@ def again(args: argparse.Namespace, seed: int) -> str:
         "ops": plan.ops_min,
         "mode": ",".join(args.mode),
         "nodes": plan.nodes,
+        "rf": plan.rf,
+        "min-isr": plan.min_isr,
+        "peer": plan.peer,
         "store": plan.store,
         "nemesis": ",".join(args.nemesis or ()),
         "workers": plan.workers_per_stack,
@@ -154,6 +211,8 @@ def again(args: argparse.Namespace, seed: int) -> str:
 
 def check_faults(args: argparse.Namespace) -> None:
     """Faults of one broker and of a cluster are not the same."""
+    if args.peer == KAFKA and args.nodes == 1:
+        raise SystemExit("--peer kafka needs --nodes 3 or more")
     allowed = CLUSTER_FAULTS if args.nodes > 1 else FAULTS
     for fault in args.nemesis or ():
         if fault not in allowed:
@@ -175,6 +234,11 @@ def check(args: argparse.Namespace, console: Console) -> int:
 def main(arguments: list[str]) -> int:
     args = parser().parse_args(arguments)
     console = Console(width=140 if not sys.stdout.isatty() else None)
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # clean up; shells let background jobs ignore the first one
+        signal.signal(number, signal.default_int_handler)
     return run(args, console) if args.command == "run" else check(args, console)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from checker import findings as kinds
 from checker.commits import find_commit_anomalies
 from checker.cycles import find_cycles
 from checker.findings import Findings, allowed_kinds
-from checker.history import INFO, OK, SUBSCRIBE, WORK, Event, Op, operations
+from checker.history import INFO, NEMESIS, OK, POSITION_LOST, SUBSCRIBE, WORK, Event, Op, operations
 from checker.lag import Lag, realtime_lag
 from checker.queue import find_queue_anomalies
 from checker.sequences import find_order_anomalies
@@ -54,6 +55,7 @@ def analyse(events: list[Event], *, ww_edges: bool = False) -> Verdict:
     find_order_anomalies(ops, versions, found)
     find_commit_anomalies(events, ops, versions, found)
     find_queue_anomalies(events, ops, versions, found)
+    _find_resets(events, found)
     find_cycles(versions, found, ww_edges=ww_edges)
     subscribes = any(op.f == SUBSCRIBE for op in ops)
     return Verdict(
@@ -62,6 +64,14 @@ def analyse(events: list[Event], *, ww_edges: bool = False) -> Verdict:
         allowed_kinds(subscribes=subscribes, ww_edges=ww_edges),
         realtime_lag(ops, versions),
     )
+
+
+def _find_resets(events: list[Event], found: Findings) -> None:
+    """Nothing is ever deleted, so a consumer that goes on where it was never has to start anywhere else."""
+    for event in events:
+        if event.process == NEMESIS and event.f == POSITION_LOST:
+            process, error = event.value
+            found.add(kinds.OFFSET_RESET, f"process {process}: {error}")
 
 
 def _counts(ops: list[Op], versions: Versions) -> Counts:

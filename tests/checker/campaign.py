@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from checker.analysis import Verdict
-from checker.cluster_nemesis import CLUSTER_FAULTS
-from checker.workload import Outcome
+from checker.plan import Outcome
+from checker.report import Report, faults_of
 
-FAULTS_SHOWN = frozenset(CLUSTER_FAULTS) | {"kill-broker", "pause-broker", "kill-worker", "cut-logs"}
-"""Of what the nemesis notes, the faults; the rest says when they were healed."""
 HEADINGS = ("run", "seed", "mode", "s", "ops", "ok", "info", "fail", "acked", "polled", "faults", "anomalies")
 
 
@@ -22,14 +21,13 @@ def anomalies(verdict: Verdict) -> str:
 
 
 def fault_words(outcome: Outcome) -> str:
-    return ", ".join(
-        f"{what} {count}" for what, count in sorted(outcome.faults.items()) if what in FAULTS_SHOWN
-    )
+    return ", ".join(f"{what} {count}" for what, count in faults_of([outcome]).items())
 
 
 def mode_words(outcome: Outcome) -> str:
     how = "subscribe" if outcome.plan.subscribes else "assign"
-    return f"{outcome.plan.mode} {how}{' moves' if outcome.plan.moves else ''}"
+    more = (" moves" if outcome.plan.moves else "") + (" dead" if outcome.plan.dead else "")
+    return f"{outcome.plan.mode} {how}{more}"
 
 
 def show_verdict(console: Console, verdict: Verdict) -> None:
@@ -55,7 +53,11 @@ def show_verdict(console: Console, verdict: Verdict) -> None:
 def show_outcome(console: Console, outcome: Outcome) -> None:
     """The whole story of a run."""
     plan = outcome.plan
-    where = f", {plan.nodes} brokers with {plan.store}" if plan.nodes > 1 else ""
+    where = (
+        f", {plan.nodes} brokers of {plan.peer} with {plan.store}, RF {plan.rf}, min ISR {plan.min_isr}"
+        if plan.nodes > 1
+        else ""
+    )
     console.print(
         f"run: seed {plan.seed}, mode {mode_words(outcome)}{where}, {plan.seconds:g} s", highlight=False
     )
@@ -68,6 +70,11 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     for stack, counts in outcome.by_stack.items():
         figures = ", ".join(f"{what} {count}" for what, count in counts.items())
         console.print(f"  {stack}: {figures}", highlight=False)
+    console.print(
+        f"  leader changes {outcome.leader_changes}, ISR changes {outcome.isr_changes}, moves {outcome.moves},"
+        f" preferred elections {outcome.elections}",
+        highlight=False,
+    )
     if outcome.verdict is not None:
         show_verdict(console, outcome.verdict)
     for problem in outcome.problems:
@@ -83,10 +90,12 @@ def row(number: int, outcome: Outcome) -> list[str]:
     counts = verdict.counts
     figures = (outcome.load_ops, counts.ok, counts.info, counts.fail, counts.acked, counts.polled)
     bad = anomalies(verdict) or (f"problems {len(outcome.problems)}" if outcome.problems else "none")
+    if not outcome.is_judged:
+        bad = f"too few operations, {bad}"
     return [*head, *map(str, figures), fault_words(outcome), bad]
 
 
-def show_summary(console: Console, outcomes: Sequence[Outcome]) -> None:
+def show_summary(console: Console, outcomes: Sequence[Outcome], report: Report) -> None:
     """A row for each run, and what they come to together."""
     table = Table(title=None)
     for heading in HEADINGS:
@@ -95,31 +104,44 @@ def show_summary(console: Console, outcomes: Sequence[Outcome]) -> None:
     for number, outcome in enumerate(outcomes, 1):
         table.add_row(*row(number, outcome), style=None if outcome.is_good else "red")
     console.print(table)
-    judged = [outcome.verdict.counts for outcome in outcomes if outcome.verdict is not None]
-    faults = sum((Counter(outcome.faults) for outcome in outcomes), Counter[str]())
-    shown = ", ".join(f"{what} {count}" for what, count in sorted(faults.items()) if what in FAULTS_SHOWN)
-    bad = [outcome for outcome in outcomes if not outcome.is_good]
-    lines = [
-        f"{len(outcomes)} runs, {len(bad)} of them not good, {sum(outcome.took_s for outcome in outcomes):.0f} s",
-        f"operations {sum(outcome.load_ops for outcome in outcomes)} (fewest in a run:"
-        f" {min(outcome.load_ops for outcome in outcomes)}), acknowledged records {sum(one.acked for one in judged)},"
-        f" of unknown outcome {sum(one.info for one in judged)},"
-        f" changes of topics {sum(outcome.topic_changes for outcome in outcomes)},"
-        f" moves of partitions {sum(outcome.moves for outcome in outcomes)}",
-        f"faults: {shown or 'none'}",
-    ]
-    for line in lines:
+    for line in summary_lines(report.figures(), report.skipped):
         console.print(line, highlight=False, markup=False)
 
 
+def summary_lines(figures: dict[str, Any], skipped: dict[str, str]) -> list[str]:
+    def listed(counts: dict[str, int]) -> str:
+        return ", ".join(f"{what} {count}" for what, count in counts.items()) or "none"
+
+    return [
+        f"{figures['runs']} runs, {figures['judged']} judged, {figures['good']} good, {figures['seconds']} s",
+        f"operations {figures['operations']} (fewest in a run: {figures['operations_fewest']}),"
+        f" acknowledged records {figures['acknowledged_records']},"
+        f" operations of unknown outcome {figures['operations_unknown']}",
+        f"leader changes {figures['leader_changes']}, ISR changes {figures['isr_changes']},"
+        f" moves of replicas {figures['moves']}, preferred elections {figures['preferred_elections']},"
+        f" changes of topics {figures['topic_changes']}",
+        f"faults: {listed(figures['faults'])}",
+        f"anomalies: {listed(figures['anomalies'])}; other problems: {figures['problems']}",
+        *(f"skipped: {what}: {why}" for what, why in skipped.items()),
+    ]
+
+
 def run_campaign(
-    console: Console, seeds: Sequence[int], run: Callable[[int], Outcome], again: Callable[[int], str]
+    console: Console,
+    seeds: Sequence[int],
+    run: Callable[[int], Outcome],
+    again: Callable[[int], str],
+    skipped: dict[str, str],
+    path: Path | None,
 ) -> list[Outcome]:
-    """`again` is the command that repeats a run."""
+    """`again` is the command that repeats a run, `skipped` what was asked for and is not done, `path` the report."""
     outcomes: list[Outcome] = []
+    report = Report(outcomes, skipped)
     for number, seed in enumerate(seeds, 1):
         outcome = run(seed)
         outcomes.append(outcome)
+        if path is not None:
+            report.write(path)
         if len(seeds) == 1 or not outcome.is_good:
             show_outcome(console, outcome)
             if outcome.kept is not None:
@@ -129,5 +151,5 @@ def run_campaign(
         else:
             console.print("  ".join(row(number, outcome)), highlight=False, markup=False, soft_wrap=True)
     if len(seeds) > 1:
-        show_summary(console, outcomes)
+        show_summary(console, outcomes, report)
     return outcomes

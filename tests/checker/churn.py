@@ -20,6 +20,7 @@ CALL_S_MAX = 4.0
 PAUSE_S = (0.2, 1.2)
 PARTITIONS_MAX = 3
 KEPT_SHARE = 0.6
+TOPICS_MAX = 8
 GONE = 0
 """The number of partitions of a topic that is not there."""
 
@@ -27,12 +28,13 @@ GONE = 0
 class TopicChurn:
     """One thread. `possible` holds for each topic the numbers of partitions that it may have."""
 
-    def __init__(self, bootstraps: list[str], seed: int) -> None:
+    def __init__(self, bootstraps: list[str], seed: int, rf: int) -> None:
         self.possible: dict[str, set[int]] = {}
         self.done = 0
         """Changes that were acknowledged."""
         self._bootstraps = bootstraps
         self._rng = random.Random(seed)
+        self._rf = rf
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -41,7 +43,8 @@ class TopicChurn:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def problems(self) -> list[str]:
         """What a broker says that cannot be, or that the brokers never agree."""
@@ -71,12 +74,20 @@ class TopicChurn:
         while not self._stopping.wait(self._rng.uniform(*PAUSE_S)):
             number += 1
             self._change(admin, f"{PREFIX}{number}")
+            self._delete_oldest(admin)
+
+    def _delete_oldest(self, admin: AdminClient) -> None:
+        """So that a long run does not become one with many topics."""
+        present = [name for name, counts in self.possible.items() if GONE not in counts]
+        if len(present) > TOPICS_MAX:
+            name = present[0]
+            self._attempt(name, GONE, lambda: admin.delete_topics([name], request_timeout=CALL_S_MAX)[name])
 
     def _change(self, admin: AdminClient, name: str) -> None:
         """Create a topic, then add a partition or delete it."""
         count = self._rng.randint(1, PARTITIONS_MAX)
         self.possible[name] = {GONE}
-        new = NewTopic(name, count, 1)
+        new = NewTopic(name, count, self._rf)
         self._attempt(name, count, lambda: admin.create_topics([new], request_timeout=CALL_S_MAX)[name])
         if self.possible[name] != {count}:
             return

@@ -71,7 +71,9 @@ def _commits(notes: Iterable[Event], ops: list[Op]) -> Iterator[Commit]:
 
 def _check_last(key: int, offset: int, attempts: list[Commit], found: Findings) -> None:
     newest = max((one for one in attempts if one.is_sure), key=lambda one: one.since_ns, default=None)
-    if newest is None and offset < 0:
+    if (
+        newest is None and offset <= 0
+    ):  # groups start with the offset 0, which nobody in the history committed
         return
     since_ns = -1 if newest is None else newest.since_ns
     if not any(one.offset == offset and one.until_ns >= since_ns for one in attempts):

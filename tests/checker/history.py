@@ -30,6 +30,8 @@ RECEIPT = "receipt"
 INTENT, COMMITTED = "intent", "committed"
 """Notes about offsets: [process, {key: [first offset read, offset to commit]}] before a worker commits them, and
 {key: offset} as a group has them at the end, below zero if it has none."""
+POSITION_LOST = "position-lost"
+"""A note: [process, error] of a consumer whose offset the broker does not have."""
 NEMESIS = -1
 PARTITIONS_PER_TOPIC = 2
 

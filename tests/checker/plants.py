@@ -14,8 +14,10 @@ from checker.history import (
     FAIL,
     INFO,
     INVOKE,
+    NEMESIS,
     OK,
     POLL,
+    POSITION_LOST,
     SEND,
     SUBSCRIBE,
     TXN,
@@ -297,6 +299,56 @@ WW_PLANTS: dict[str, Plant] = {
     kinds.G0 + kinds.REALTIME: g0_realtime,
 }
 """Cycles that need it."""
+
+
+def position_lost(events: list[Event]) -> list[Event]:
+    """A consumer is told that the offset it has come to is not there."""
+    script = _after(events)
+    script.events.append(Event(NEMESIS, script.at_ns, INFO, POSITION_LOST, [FRESH_PROCESS, "out of range"]))
+    return merge([events, script.events])
+
+
+def acked_before_replicated(events: list[Event]) -> list[Event]:
+    """The leader acknowledges what no follower has and dies; the next leader gives the offset to another record."""
+    script = _after(events)
+    script.done(0, SEND, [_sent(FRESH_KEY, 0, 0)])
+    script.done(0, SEND, [_sent(FRESH_KEY, 1, 1)])
+    script.done(1, SEND, [_sent(FRESH_KEY, 1, 2)])
+    script.done(2, POLL, [_read(FRESH_KEY, (0, 0), (1, 2))])
+    return merge([events, script.events])
+
+
+def uncleanly_elected(events: list[Event]) -> list[Event]:
+    """A replica leads that lacks two records, which a consumer has read: it goes on behind the new end."""
+    script = _after(events)
+    script.done(0, SEND, [_sent(FRESH_KEY, offset, offset) for offset in range(3)])
+    script.done(1, POLL, [_read(FRESH_KEY, (0, 0), (1, 1), (2, 2))])
+    script.done(2, SEND, [_sent(FRESH_KEY, 1, 3)])
+    script.events.append(
+        Event(NEMESIS, script.at_ns, INFO, POSITION_LOST, [FRESH_PROCESS + 1, "out of range"])
+    )
+    script.done(3, POLL, [_read(FRESH_KEY, (0, 0), (1, 3))])
+    return merge([events, script.events])
+
+
+def truncated_to_high_watermark(events: list[Event]) -> list[Event]:
+    """A follower restarts, cuts off what it did not know to be committed, and is elected: nobody ever reads that."""
+    script = _after(events)
+    script.done(0, SEND, [_sent(FRESH_KEY, 0, 0)])
+    script.done(0, SEND, [_sent(FRESH_KEY, 1, 1)])
+    script.done(1, POLL, [_read(FRESH_KEY, (0, 0))])
+    script.done(2, SEND, [_sent(FRESH_KEY, 2, 2)])
+    script.done(3, POLL, [_read(FRESH_KEY, (0, 0), (2, 2))])
+    return merge([events, script.events])
+
+
+REPLICA_PLANTS: dict[Plant, dict[str, int]] = {
+    position_lost: {kinds.OFFSET_RESET: 1},
+    acked_before_replicated: {kinds.INCONSISTENT_OFFSETS: 1, kinds.UNSEEN: 1, kinds.LOST_WRITE: 1},
+    uncleanly_elected: {kinds.INCONSISTENT_OFFSETS: 1, kinds.OFFSET_RESET: 1},
+    truncated_to_high_watermark: {kinds.UNSEEN: 1, kinds.LOST_WRITE: 1, kinds.INT_POLL_SKIP: 1},
+}
+"""Faults of replication, each with everything that a history shows of it."""
 
 
 def planted(plant: Plant, events: list[Event]) -> list[Event]:

@@ -1,12 +1,13 @@
 """`python skewed_broker.py FILE start …`: `penstock` with a clock that is off by the milliseconds in FILE, 8 bytes.
 
 The file may change at any time: that is a jump of the clock. Only the time of day is moved, as an administrator or NTP
-would move it; timers use the monotonic clock.
+would move it; timers use the monotonic clock. The environment may name a bug to plant, see broker_plants.py.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 import runpy
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from penstock.node.runtime.clock import SystemClock
 
 BYTES = 8
+PLANT = "CHECKER_PLANT"
 
 
 def write_skew(path: Path, skew_ms: int) -> None:
@@ -37,4 +39,7 @@ def skew_clock(path: Path) -> None:
 
 if __name__ == "__main__":
     skew_clock(Path(sys.argv.pop(1)))
+    if PLANT in os.environ:
+        plants = runpy.run_path(str(Path(__file__).with_name("broker_plants.py")))
+        plants["BROKER_PLANTS"][os.environ[PLANT]]()
     runpy.run_module("penstock", run_name="__main__", alter_sys=True)

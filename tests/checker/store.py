@@ -21,6 +21,8 @@ STORES = (COORDINATOR, ETCD)
 HOSTS = {COORDINATOR: ("store",), ETCD: ("etcd-1", "etcd-2", "etcd-3")}
 """The hosts of each kind of store, by which its processes are named too."""
 _CLIENT_PORT = 2379
+READY_S_MAX = 120.0
+"""Starts take long on a machine that is busy with the load."""
 
 
 class Store(Protocol):
@@ -51,6 +53,7 @@ class CoordinatorStore:
         (host,) = self.hosts
         address = "127.0.0.1" if network is None else network.loopback(host)
         self._server = CoordinatorServer(home / host, session_ms, address)
+        self._server.ready_s_max = READY_S_MAX
         if network is not None:
             self._server.wrapper = network.wrapper(host)
 
@@ -110,3 +113,23 @@ class EtcdStore:
 
     def _number(self, host: str) -> int:
         return self.hosts.index(host) + 1
+
+
+class NoStore:
+    """Of brokers that keep their metadata themselves."""
+
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        return ""
+
+    def start(self, hosts: Sequence[str]) -> None: ...
+
+    def kill(self, hosts: Sequence[str]) -> None: ...
+
+    def pause(self, host: str) -> None: ...
+
+    def resume(self, host: str) -> None: ...
+
+    def close(self) -> None: ...

@@ -10,7 +10,15 @@ from checker import findings as kinds
 from checker.analysis import analyse
 from checker.history import FAIL, INFO, OK, Event, operations
 from checker.model import Model
-from checker.plants import PLANTS, WW_PLANTS, lose_record, planted, subscribed_poll_skip
+from checker.plants import (
+    PLANTS,
+    REPLICA_PLANTS,
+    WW_PLANTS,
+    Plant,
+    lose_record,
+    planted,
+    subscribed_poll_skip,
+)
 from checker.versions import Versions
 
 OPS = 120
@@ -34,6 +42,17 @@ def test_exactly_what_was_planted(kind: str, transactional: bool) -> None:
         assert more(before.findings.counts, after.findings.counts) == {kind: 1}, after.findings.examples
         assert after.invalid_kinds == ([] if kind in kinds.ALWAYS_ALLOWED else [kind])
         assert len(after.findings.examples[kind]) == after.findings.counts[kind]
+
+
+@pytest.mark.parametrize("plant", REPLICA_PLANTS, ids=lambda plant: plant.__name__)
+def test_what_broken_replication_shows(plant: Plant) -> None:
+    for seed in range(5):
+        events = Model(seed).history(OPS)
+        before, after = analyse(events), analyse(planted(plant, events))
+        assert more(before.findings.counts, after.findings.counts) == REPLICA_PLANTS[plant], (
+            after.findings.examples
+        )
+        assert not after.is_valid
 
 
 @pytest.mark.parametrize("kind", WW_PLANTS)

@@ -14,14 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from checker.analysis import Verdict, analyse
+from checker.analysis import analyse
 from checker.capability import missing_calls
 from checker.history import (
     COMMITTED,
@@ -41,15 +41,13 @@ from checker.history import (
     write_history,
 )
 from checker.nemesis import Nemesis
+from checker.plan import Outcome, Plan
 from checker.queue import ACCEPTED
-from checker.store import COORDINATOR
 from checker.workers.__main__ import GROUP, NOT_CAUGHT_UP, PROCESSES_PER_WORKER, QUEUE, Config
 from checker.workers.queue import subscription_of
 from penstock import BrokerClient
 from penstock.testing import Broker
 
-STACKS = ("confluent", "aiokafka", "kafka-python")
-MODES = ("plain", "groups", "txn", "queue")
 QUEUE_MEMBERS = 3
 HOLD_MS = 6_000
 DELIVERIES_MAX = 10_000
@@ -59,74 +57,16 @@ LOOK_S = 0.1
 STOP_S_MAX = 45.0
 UNREAD = "did not read to the end"
 TOPICS_S_MAX = 20.0
+ELECTED_S_MAX = 60.0
+ENDS_S_MAX = 8.0
 COMMITTED_S_MAX = 60.0
 """Longer than a transaction lives: offsets of an open one are not told."""
 CRASH_STEP_SHARE = 1 / 400
-CALM_S_MAX = 120.0
+CALM_S_MAX = 400.0
 """How long a run goes on without faults until it has all its operations."""
 COUNT_S = 0.5
+T = TypeVar("T")
 ROOTS = (Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[2] / "src")
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to run. Everything but the timing of the machine follows from it."""
-
-    seed: int
-    seconds: float = 20.0
-    mode: str = "plain"
-    via: str = ""
-    """`assign` or `subscribe`; empty: what the mode implies, and for transactions either, by the seed."""
-    faults: tuple[str, ...] = ("kill", "pause")
-    nodes: int = 1
-    store: str = COORDINATOR
-    """The metadata store of several nodes."""
-    ops_min: int = 0
-    """The load goes on until there are so many operations."""
-    stacks: tuple[str, ...] = STACKS
-    workers_per_stack: int = 1
-    keys: int = 6
-    crash_s_mean: float = 30.0
-    final_s_max: float = 200.0
-
-    @property
-    def moves(self) -> bool:
-        """Whether partitions of a cluster move meanwhile: in half of the runs, in every mode."""
-        return self.nodes > 1 and self.seed // (2 * len(MODES)) % 2 == 1
-
-    @property
-    def subscribes(self) -> bool:
-        if self.via:
-            return self.via == "subscribe"
-        return self.mode == "groups" or (self.mode == "txn" and self.seed // len(MODES) % 2 == 1)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of a run. `problems` are what no history shows: a dead worker, a stuck reader, an idle stack."""
-
-    plan: Plan
-    missing: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    history: Path | None = None
-    verdict: Verdict | None = None
-    faults: dict[str, int] = field(default_factory=dict)
-    by_stack: dict[str, dict[str, int]] = field(default_factory=dict)
-    load_ops: int = 0
-    """Operations before everything was read at the end."""
-    lacks: dict[str, str] = field(default_factory=dict)
-    """Parts of the site that this machine does not allow, and why: faults to them are left out."""
-    topic_changes: int = 0
-    """Topics created, grown and deleted meanwhile, as far as that was acknowledged."""
-    moves: int = 0
-    """Moves of partitions that were accepted meanwhile."""
-    took_s: float = 0.0
-    kept: Path | None = None
-    """Where everything of the run is, if it was kept."""
-
-    @property
-    def is_good(self) -> bool:
-        return self.verdict is not None and self.verdict.is_valid and not self.problems
 
 
 @dataclass(slots=True)
@@ -150,22 +90,27 @@ class Turns(Protocol):
 MakeNemesis = Callable[[random.Random, Callable[[Event], None]], Turns]
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a run needs of the brokers under test."""
+
+    bootstrap: str
+    make_nemesis: MakeNemesis
+    queue_doors: Sequence[str] = ()
+    wrapper_of: Callable[[int], tuple[str, ...]] = lambda _: ()
+    """The command that runs the worker of a slot, in a namespace of the network for example."""
+    before_reading: Callable[[], None] = lambda: None
+    """Happens after the load and before everything is read."""
+
+
 class Run:
     """The conductor. `home` keeps diaries, the merged history and what workers wrote to their standard error."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        home: Path,
-        bootstrap: str,
-        make_nemesis: MakeNemesis,
-        queue_doors: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, plan: Plan, home: Path, surroundings: Surroundings) -> None:
         self._plan = plan
-        self._queue_doors = list(queue_doors)
+        self._around = surroundings
         self._home = home
-        self._bootstrap = bootstrap
-        self._make_nemesis = make_nemesis
+        self._bootstrap = surroundings.bootstrap
         self._rng = random.Random(plan.seed)
         self._serial = 0
         self._hands: dict[int, Hand] = {}
@@ -180,6 +125,7 @@ class Run:
         self._create_topics()
         try:
             self._load()
+            self._around.before_reading()
             self._read_everything()
         except KafkaException as error:
             self.outcome.problems.append(f"the end of the logs or of the group cannot be read: {error}")
@@ -193,16 +139,26 @@ class Run:
     def _create_topics(self) -> None:
         topics = sorted({topic_of(key)[0] for key in range(self._plan.keys)})
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
-        made = admin.create_topics([NewTopic(topic, PARTITIONS_PER_TOPIC, 1) for topic in topics])
-        for future in made.values():
+        config = {"min.insync.replicas": str(self._plan.min_isr)}
+        new = [NewTopic(topic, PARTITIONS_PER_TOPIC, self._plan.rf, config=config) for topic in topics]
+        for future in admin.create_topics(new).values():
             future.result(TOPICS_S_MAX)
+        if self._plan.mode in ("groups", "txn"):
+            self._commit_beginnings()
         if self._plan.mode == "queue":
-            host, _, port = self._queue_doors[0].rpartition(":")
+            host, _, port = self._around.queue_doors[0].rpartition(":")
             with BrokerClient(host, int(port), request_timeout_s=TOPICS_S_MAX) as client:
                 for topic in topics:
                     client.create_subscription(
                         subscription_of(topic), topic, hold_ms=HOLD_MS, max_deliveries=DELIVERIES_MAX
                     )
+
+    def _commit_beginnings(self) -> None:
+        """Members have no policy for a group without offsets, so that each later reset is an anomaly."""
+        places = [TopicPartition(*topic_of(key), 0) for key in range(self._plan.keys)]
+        consumer = Consumer({**self._quiet, "group.id": GROUP})
+        with contextlib.closing(consumer):
+            patiently(lambda: consumer.commit(offsets=places, asynchronous=False))
 
     def _start(self, slot: int, targets: dict[int, int] | None = None) -> None:
         self._serial += 1
@@ -218,7 +174,7 @@ class Run:
             transactional=self._plan.mode == "txn",
             subscribes=self._plan.subscribes,
             crash_share=CRASH_STEP_SHARE,
-            queue_doors=self._queue_doors,
+            queue_doors=list(self._around.queue_doors),
             targets={str(key): offset for key, offset in (targets or {}).items()},
             final_s_max=self._plan.final_s_max,
         )
@@ -226,7 +182,13 @@ class Run:
         path = os.pathsep.join([*map(str, ROOTS), os.environ.get("PYTHONPATH", "")])
         with stderr.open("wb") as sink:
             process = subprocess.Popen(
-                [sys.executable, "-m", "checker.workers", json.dumps(asdict(config))],
+                [
+                    *self._around.wrapper_of(slot),
+                    sys.executable,
+                    "-m",
+                    "checker.workers",
+                    json.dumps(asdict(config)),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=sink,
@@ -248,7 +210,7 @@ class Run:
             self._start(slot)
         self._await_first_acknowledgements()
         # Chances of its own: the same faults follow from the seed, whenever workers happen to be killed.
-        nemesis = self._make_nemesis(random.Random(f"nemesis {self._plan.seed}"), self._note)
+        nemesis = self._around.make_nemesis(random.Random(f"nemesis {self._plan.seed}"), self.note)
         end_s = time.monotonic() + self._plan.seconds
         crash_s = time.monotonic() + self._rng.uniform(0.2, 1.0) * self._plan.crash_s_mean
         while (left_s := end_s - time.monotonic()) > 0:
@@ -283,7 +245,7 @@ class Run:
                 return
             time.sleep(LOOK_S)
 
-    def _note(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
         self._noted.append(event)
         self.outcome.faults[event.f] = self.outcome.faults.get(event.f, 0) + 1
 
@@ -292,7 +254,7 @@ class Run:
         hand = self._hands[slot]
         hand.process.kill()
         hand.process.wait()
-        self._note(Event(NEMESIS, time.monotonic_ns(), INFO, "kill-worker", hand.config.serial))
+        self.note(Event(NEMESIS, time.monotonic_ns(), INFO, "kill-worker", hand.config.serial))
         self._start(slot)
 
     def _check_hands(self) -> None:
@@ -338,25 +300,31 @@ class Run:
 
     def _write_ends(self) -> None:
         """What the broker itself says of its logs, for whoever reads the history."""
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "checker-ends"})
+        self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, DEBUG, patiently(self._ends)))
+        if self._plan.mode in ("groups", "txn"):
+            committed = patiently(self._committed)
+            self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, COMMITTED, committed))
+
+    def _ends(self) -> dict[int, tuple[int, int]]:
+        """With a client of its own: librdkafka keeps asking a leader that is dead, however often it is called."""
+        consumer = Consumer({**self._quiet, "group.id": "checker-ends"})
         with contextlib.closing(consumer):
-            ends = {
-                key: consumer.get_watermark_offsets(TopicPartition(*topic_of(key)), timeout=TOPICS_S_MAX)
+            return {
+                key: consumer.get_watermark_offsets(TopicPartition(*topic_of(key)), timeout=ENDS_S_MAX)
                 for key in range(self._plan.keys)
             }
-        self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, DEBUG, ends))
-        if self._plan.mode in ("groups", "txn"):
-            self._noted.append(Event(NEMESIS, time.monotonic_ns(), INFO, COMMITTED, self._committed()))
 
     def _committed(self) -> dict[int, int]:
         """The group's offsets, without those of transactions that are still open."""
-        consumer = Consumer(
-            {"bootstrap.servers": self._bootstrap, "group.id": GROUP, "isolation.level": "read_committed"}
-        )
+        consumer = Consumer({**self._quiet, "group.id": GROUP, "isolation.level": "read_committed"})
         places = [TopicPartition(*topic_of(key)) for key in range(self._plan.keys)]
         with contextlib.closing(consumer):
             found = consumer.committed(places, timeout=COMMITTED_S_MAX)
         return {key_of(one.topic, one.partition): one.offset for one in found}
+
+    @property
+    def _quiet(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self._bootstrap, "log_level": 0}
 
     def _events(self) -> list[Event]:
         parts = [read_diary(path) for path in sorted(self._home.glob("diary-*.jsonl"))]
@@ -372,6 +340,18 @@ class Run:
             for what in ("acked", "polled"):
                 if not counts[what]:
                     self.outcome.problems.append(f"{stack} {what} nothing")
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """Again while the cluster elects leaders and coordinators; raises KafkaException in the end."""
+    deadline_s = time.monotonic() + ELECTED_S_MAX
+    while True:
+        try:
+            return call()
+        except KafkaException:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(LOOK_S)
 
 
 def highest_offsets(events: list[Event]) -> dict[int, int]:
@@ -409,7 +389,8 @@ def by_stack(events: list[Event], stack_of: dict[int, str]) -> dict[str, dict[st
 
 def run_against(plan: Plan, home: Path, bootstrap: str) -> Outcome:
     """A run against a broker that somebody else runs: without faults to it."""
-    return Run(plan, home, bootstrap, lambda rng, note: Nemesis(None, (), rng, note)).run()
+    surroundings = Surroundings(bootstrap, lambda rng, note: Nemesis(None, (), rng, note))
+    return Run(plan, home, surroundings).run()
 
 
 def run_with_broker(plan: Plan, home: Path) -> Outcome:
@@ -418,10 +399,9 @@ def run_with_broker(plan: Plan, home: Path) -> Outcome:
     broker.home.mkdir(parents=True)
     broker.start()
     with contextlib.closing(broker):
-        return Run(
-            plan,
-            home,
+        surroundings = Surroundings(
             broker.bootstrap,
             lambda rng, note: Nemesis(broker, plan.faults, rng, note),
             [f"{broker.host}:{broker.queue_port}"],
-        ).run()
+        )
+        return Run(plan, home, surroundings).run()

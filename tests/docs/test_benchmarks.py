@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.bench.compare.comparison import ROWS
+from penstock.apps.bench.compare.comparison import CLUSTER_ROWS, ROWS
 from penstock.apps.bench.compare.report import files, result
 from penstock.apps.bench.compare.rows import first_message
 from penstock.apps.bench.compare.runs.row import Row
@@ -32,10 +32,13 @@ def test_the_page_is_rendered_from_the_stored_result(stored: result.ComparisonRe
 
 
 def test_the_stored_lines_have_the_texts_of_the_rows(stored: result.ComparisonResult) -> None:
-    rows = [row.lines for row in ROWS.values() if isinstance(row, Row)]
+    rows = [row.lines for row in (ROWS | CLUSTER_ROWS).values() if isinstance(row, Row)]
     texts = {
         line.number: (line.text, line.unit, line.why)
         for lines in (*rows, first_message.LINES)
         for line in lines
     }
-    assert {one.number: (one.row, one.unit, one.why) for one in stored.lines} == texts
+    found = {one.number: (one.row, one.unit, one.why) for one in stored.lines}
+    assert found.items() <= texts.items()
+    every_row = {line.number for row in ROWS.values() if isinstance(row, Row) for line in row.lines}
+    assert every_row <= found.keys(), "rows over clusters may be missing, since they take long"

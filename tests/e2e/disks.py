@@ -49,11 +49,18 @@ class LoopDisk:
 
     def turn_read_only(self) -> None:
         """The kernel meets an error in the file system and lets nobody write any more."""
-        device = Path(_run("findmnt", "-no", "SOURCE", self.root)).name
-        trigger = Path(f"/sys/fs/ext4/{device}/trigger_fs_error")
-        if not trigger.exists():
+        if not self.can_turn_read_only:
             pytest.skip("this kernel cannot provoke an error in ext4")
-        trigger.write_text("1")
+        self._trigger.write_text("1")
+
+    @property
+    def can_turn_read_only(self) -> bool:
+        return self._trigger.exists()
+
+    @property
+    def _trigger(self) -> Path:
+        device = Path(_run("findmnt", "-no", "SOURCE", self.root)).name
+        return Path(f"/sys/fs/ext4/{device}/trigger_fs_error")
 
     def repair(self) -> None:
         """Check it as a person would, and mount it again."""

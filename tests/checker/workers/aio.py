@@ -26,6 +26,7 @@ from checker.workers.stack import (
     NotDone,
     Place,
     Polled,
+    PositionLost,
     Unknown,
 )
 
@@ -50,6 +51,7 @@ LOST_MEMBERSHIP = (
     aio_errors.UnknownMemberIdError,
     aio_errors.RebalanceInProgressError,
 )
+POSITION_LOST = (aio_errors.OffsetOutOfRangeError, aio_errors.NoOffsetForPartitionError)
 
 
 def _place(key: int) -> TopicPartition:
@@ -98,7 +100,7 @@ class AiokafkaStack:
             client_id=self._place.name,
             group_id=self._place.group or None,
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            auto_offset_reset="none",
             partition_assignment_strategy=(RangePartitionAssignor,),
             isolation_level=self._place.isolation,
             fetch_max_wait_ms=FETCH_MS,
@@ -206,6 +208,8 @@ class AiokafkaStack:
             return self._loop.run_until_complete(asyncio.wait_for(work, s_max))
         except LOST_MEMBERSHIP as error:
             raise NotDone(repr(error)) from None
+        except POSITION_LOST as error:
+            raise PositionLost(repr(error)) from None
         except FATAL as error:
             raise Unknown(repr(error), is_fatal=True) from None
         except KafkaError as error:

@@ -31,6 +31,7 @@ from checker.workers.stack import (
     NotDone,
     Place,
     Polled,
+    PositionLost,
     Unknown,
     bounded,
 )
@@ -55,6 +56,8 @@ FATAL = frozenset(
         KafkaError._STATE,
     )
 )
+
+POSITION_LOST = frozenset((KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION))
 
 
 def _unknown(error: KafkaError) -> Unknown:
@@ -104,7 +107,7 @@ class ConfluentStack:
         consuming = {
             "group.id": self._place.group or self._place.name,
             "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
+            "auto.offset.reset": "error",
             "partition.assignment.strategy": "range",
             "isolation.level": self._place.isolation,
             "fetch.wait.max.ms": FETCH_MS,
@@ -183,6 +186,8 @@ class ConfluentStack:
         for message in messages:
             trouble = message.error()
             if trouble is not None:
+                if trouble.code() in POSITION_LOST:
+                    raise PositionLost(str(trouble))
                 if trouble.fatal():
                     raise _unknown(trouble)
                 continue  # a note about a connection: the records around it count

@@ -27,6 +27,7 @@ from checker.workers.stack import (
     NotDone,
     Place,
     Polled,
+    PositionLost,
     Unknown,
     bounded,
 )
@@ -45,6 +46,11 @@ LOST_MEMBERSHIP = (
     kafka_errors.UnknownMemberIdError,
     kafka_errors.RebalanceInProgressError,
 )
+POSITION_LOST = (
+    kafka_errors.OffsetOutOfRangeError,
+    kafka_errors.NoOffsetForPartitionError,
+    kafka_errors.LogTruncationError,
+)
 
 
 def _place(key: int) -> TopicPartition:
@@ -60,6 +66,8 @@ def _guard(call: Callable[..., Any], *values: Any, **named: Any) -> Any:
         return call(*values, **named)
     except LOST_MEMBERSHIP as error:
         raise NotDone(repr(error)) from None
+    except POSITION_LOST as error:
+        raise PositionLost(repr(error)) from None
     except FATAL as error:
         raise Unknown(repr(error), is_fatal=True) from None
     except kafka_errors.KafkaError as error:
@@ -112,7 +120,7 @@ class KafkaPythonStack:
             **shared,
             group_id=self._place.group or None,
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            auto_offset_reset="none",
             partition_assignment_strategy=(RangePartitionAssignor,),
             isolation_level=self._place.isolation,
             fetch_max_wait_ms=FETCH_MS,

@@ -34,6 +34,13 @@ class Unknown(Exception):
         self.is_fatal = is_fatal
 
 
+class PositionLost(Unknown):
+    """The broker does not have the offset that this client reads from, and the client has no policy to go elsewhere."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words, is_fatal=True)
+
+
 class NotDone(Exception):
     """Certainly not done: the broker or the client refused it before anything happened."""
 
@@ -56,6 +63,7 @@ class Stack(Protocol):
     """One producer and one consumer of one library. Calls block; nothing is shared between processes.
 
     All stacks join groups with the one assignor that all of them have, so that any of them may lead.
+    Consumers have no policy for an offset that is not there: they raise PositionLost instead of going elsewhere.
     Every call raises Unknown when its outcome is open, NotDone when it certainly did nothing.
     """
 

@@ -20,6 +20,7 @@ from checker.history import (
     NEMESIS,
     OK,
     POLL,
+    POSITION_LOST,
     SEND,
     SUBSCRIBE,
     TXN,
@@ -28,7 +29,7 @@ from checker.history import (
 )
 from checker.workers.diary import Diary
 from checker.workers.generator import Generator, Step
-from checker.workers.stack import NotDone, Polled, Stack, Unknown
+from checker.workers.stack import NotDone, Polled, PositionLost, Stack, Unknown
 
 FINAL_QUIET_S = 5.0
 """Without a record for this long, the final reader tears its client down and starts from the beginning."""
@@ -145,6 +146,9 @@ class Worker:
     ) -> None:
         if not unknown.is_fatal and self._stack is not None:
             self._seek_back(first)
+        if isinstance(unknown, PositionLost):
+            note = [self._process, str(unknown)]
+            self._diary.write(Event(NEMESIS, time.monotonic_ns(), INFO, POSITION_LOST, note))
         self._write(INFO, step, _whole(step, done), str(unknown))
         self._process += 1
         if unknown.is_fatal:

@@ -16,6 +16,10 @@ class ReplicaIdentity(NamedTuple):
     epoch: int
 
 
+WATERMARK_UNTOLD = 2**63 - 1
+"""In place of a replica's high watermark: it need not hear of a later one before there are records."""
+
+
 class ReplicaFetch(NamedTuple):
     """What a replica asks its leader for: batches from the end of its own log on."""
 
@@ -26,6 +30,9 @@ class ReplicaFetch(NamedTuple):
     """The epoch of its last record, by which the leader detects that the logs diverge."""
     start_offset: int
     bytes_max: int
+    high_watermark: int = WATERMARK_UNTOLD
+    """What is committed as far as the replica knows, if its readers wait for more: the leader answers as soon as its
+    own is later."""
 
 
 class ReplicatedBatches(NamedTuple):

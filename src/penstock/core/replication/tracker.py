@@ -123,6 +123,14 @@ class ReplicaTracker:
         known = self._followers.get(broker_id)
         return None if known is None else known.fetch
 
+    def caught_up_s(self, broker_id: int, end_offset: int, now_s: float) -> float:
+        """The last time at which a replica had everything up to the end of the leader's log. One that has not fetched
+        in this epoch counts from its start."""
+        known = self._followers.get(broker_id)
+        if known is None:
+            return self._since_s
+        return now_s if known.fetch.offset >= end_offset else known.caught_up_s
+
     def followers(self) -> Iterator[tuple[int, FollowerProgress | None]]:
         """Every other replica, with its progress if it has fetched in this leader epoch."""
         return ((one, self._followers.get(one)) for one in self.placed.replicas if one != self.placed.leader)

@@ -134,7 +134,8 @@ class ClusterHandlers:
         request: messages.MetadataRequest,
         topics: list[messages.MetadataResponse.MetadataResponseTopic],
     ) -> messages.MetadataResponse:
-        cluster, response = self._cluster.describe(call.session), messages.MetadataResponse
+        response = messages.MetadataResponse
+        cluster = self._cluster.describe(call.session, with_leaving=True)
         is_requested = request.include_cluster_authorized_operations
         return response(
             brokers=[

@@ -17,7 +17,7 @@ from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.leader_hints import add_leader_hint
 from penstock.doors.kafka.replica_fetch import TOPIC_IDS_FROM, ReplicaReads, replica_of
 from penstock.node.runtime.slices import CHUNK, Sliced, chunks
-from penstock.node.waist.fetch import Fetched, FetchSource, read_small
+from penstock.node.waist.fetch import NO_PREFERENCE, Fetched, FetchSource, read_small
 from penstock.node.waist.waist import Waist
 from penstock.node.waist.waits import Waits
 from penstock.wire.kafka import ErrorCode, messages
@@ -37,6 +37,7 @@ class FetchPass:
         "isolation",
         "left_bytes",
         "must_answer",
+        "rack",
         "replica",
         "sources",
     )
@@ -44,6 +45,8 @@ class FetchPass:
     def __init__(self, request: messages.FetchRequest, version: int) -> None:
         self.replica = replica_of(request)
         """The replica that fetches; None for a client."""
+        self.rack = request.rack_id
+        """Where the client is; empty if it does not say so."""
         self.body = messages.FetchResponse(responses=[])
         self.isolation = Isolation(request.isolation_level)
         self.left_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
@@ -232,6 +235,7 @@ class FetchHandler:
                 min(one.partition_max_bytes, max(left_bytes, 0)),
                 isolation,
                 one.current_leader_epoch,
+                fetch_pass.rack,
             )
             run = found.run
             is_taken = run is not None and (run.length <= left_bytes or not fetch_pass.found_bytes)
@@ -243,6 +247,10 @@ class FetchHandler:
         answer.log_start_offset = found.start_offset
         if found.error is not None:
             return fetch_pass.refuse(answer, found.error)
+        if found.preferred_id != NO_PREFERENCE:
+            answer.preferred_read_replica = found.preferred_id
+            fetch_pass.must_answer = True
+            return answer
         fetch_pass.sources.append(found.source)
         if run is not None and is_taken:
             answer.records = records
@@ -270,8 +278,8 @@ class FetchHandler:
             return fetch_pass.refuse(answer, error)
         answer.high_watermark, answer.log_start_offset = found.high_watermark, found.start_offset
         fetch_pass.sources.append(found.source)
-        if one.log_start_offset < found.start_offset:  # whoever deleted records waits for the replicas
-            fetch_pass.must_answer = True
+        # Whoever deleted records waits for the replicas.
+        fetch_pass.must_answer |= found.is_news or one.log_start_offset < found.start_offset
         if found.error is not None:
             fetch_pass.refuse(answer, found.error)
         elif found.diverging is not None:

@@ -51,6 +51,7 @@ class ReplicaReads:
             one.last_fetched_epoch,
             one.log_start_offset,
             bytes_max,
+            one.high_watermark,
         )
         by = topic.topic_id if call.version >= TOPIC_IDS_FROM else topic.topic
         return self._verbs.read(call.session, replica, by, wanted)

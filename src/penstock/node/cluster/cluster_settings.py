@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.core.replication_config import FOLLOWER_RATE
+from penstock.node.cluster.read_replica import ReadReplica
 from penstock.node.definitions.definition import (
     INT32_MAX,
     SettingKind,
@@ -58,6 +59,15 @@ class ClusterSettings:
         "Failure domain of this broker: replicas are spread over racks; empty: this machine.",
         may_be_empty=True,
         metavar="NAME",
+    )
+    read_replica: ReadReplica = define_setting(
+        SettingKind.CHOICE,
+        "cluster",
+        ReadReplica.RACK,
+        "From where consumers that name their rack (client.rack) read: from an in-sync replica in it, if there is one,"
+        " or always from the leader.",
+        choices=ReadReplica,
+        aliases=("replica.selector.class",),
     )
     session_ms: int = duration_setting(
         "cluster",
@@ -117,6 +127,20 @@ class ClusterSettings:
         high=3_600_000,
         aliases=("cluster.replica_lag",),
         kafka="replica.lag.time.max.ms",
+    )
+    scrub_interval_ms: int = duration_setting(
+        "cluster",
+        86_400_000,
+        "How often a broker compares the replicas of the partitions that it leads; 0: only on request. The first"
+        " round begins ten minutes after the start, or earlier.",
+        high=31_536_000_000,
+        aliases=("cluster.scrub_interval",),
+    )
+    scrub_bytes_per_s: int = size_setting(
+        "cluster",
+        8 * 2**20,
+        "Bytes per second that a broker compares at most; 0: no limit.",
+        aliases=("cluster.scrub_rate",),
     )
     takes_share: bool = define_setting(
         SettingKind.SWITCH,

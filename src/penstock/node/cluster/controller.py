@@ -49,6 +49,9 @@ RETRY_S = 1.0
 """Delay after a failed call to the metadata log."""
 UNSEEN_S_MAX = SESSION_TTL_S
 """A registration may name a session that the controller has not seen yet. After this time it counts as ended."""
+LEAVING_S = 5.0
+"""Clients that ask for leaders are told of a fenced broker for so long. librdkafka drops a broker that is missing from
+an answer together with the new leaders in it, if it led partitions, and needs a second to find them again."""
 PREFERRED_S = 2.0
 """Delay between the moment in which a preferred replica is in sync and its election, so that one election serves all
 partitions of a broker that catch up together; also between two elections of many."""
@@ -85,6 +88,8 @@ class Controller:
         self._wake = asyncio.Event()
         self._preferred_in_sync = asyncio.Event()
         """A preferred replica is in sync and does not lead."""
+        self._fenced_s: dict[int, float] = {}
+        """When each broker that is fenced was fenced, as far as this broker has seen it."""
         self._has_warned_of_racks = False
         self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
@@ -137,7 +142,16 @@ class Controller:
     def follow_registration(self, broker: BrokerRegistration) -> None:
         """A broker has registered or changed."""
         self.probes.follow_registration(broker)
+        if broker.is_fenced:
+            self._fenced_s.setdefault(broker.broker_id, self._loop.time())
+        else:
+            self._fenced_s.pop(broker.broker_id, None)
         self._wake.set()
+
+    def is_leaving(self, broker: BrokerRegistration) -> bool:
+        """Whether a broker was fenced so recently that clients which look for new leaders should still know it."""
+        fenced_s = self._fenced_s.get(broker.broker_id)
+        return fenced_s is not None and self._loop.time() - fenced_s < LEAVING_S
 
     def follow_partition(self, placed: PartitionReplicas) -> None:
         """A partition was placed or changed."""

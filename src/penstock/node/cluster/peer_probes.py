@@ -30,6 +30,8 @@ PROBE_S_MAX = 1.0
 """For one attempt to connect."""
 SUSPENSE_S_MAX = 0.3
 """How long answers about leaders wait while a broker is suspected to be dead."""
+SUSPENSE_AGAIN_S = 10.0
+"""They do not wait for the same broker again before this time: one that this broker cannot reach may serve others."""
 GREETING_S_MIN, GREETING_S_MAX = 0.1, 2.0
 """Pause between attempts to reach a broker that has just registered; it doubles."""
 
@@ -71,6 +73,8 @@ class PeerProbes:
         self._hinted: dict[int, bool] = {}
         """Brokers that are being probed; True if another hint came meanwhile."""
         self._ended: dict[int, _Ended] = {}
+        self._suspected_s: dict[int, float] = {}
+        """When answers last began to wait for each broker."""
         self._calm = asyncio.Event()
         """Nobody is suspected."""
         self._calm.set()
@@ -130,7 +134,10 @@ class PeerProbes:
             self._hinted[broker_id] = True
         elif self._find(broker_id) is not None:
             self._hinted[broker_id] = True
-            self._calm.clear()
+            now_s = asyncio.get_running_loop().time()
+            if now_s - self._suspected_s.get(broker_id, -SUSPENSE_AGAIN_S) >= SUSPENSE_AGAIN_S:
+                self._suspected_s[broker_id] = now_s
+                self._calm.clear()
             self._tasks.spawn(self._probe(broker_id))
 
     @property

@@ -19,6 +19,7 @@ from penstock.node.lag import Lag, lag_of
 from penstock.node.metrics.cluster_families import CLUSTER_FAMILIES
 from penstock.node.metrics.family import Family, MetricKind, Samples
 from penstock.node.metrics.move_families import MOVE_FAMILIES
+from penstock.node.metrics.replica_families import REPLICA_FAMILIES
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.meters import ERRORS_SENT
 
@@ -321,6 +322,7 @@ FAMILIES = (
         _fsyncs,
     ),
     *CLUSTER_FAMILIES,
+    *REPLICA_FAMILIES,
     *MOVE_FAMILIES,
     Family(
         "penstock_link_open",

@@ -54,7 +54,7 @@ MOVE_FAMILIES = (
         "penstock_move_copied_bytes_total",
         MetricKind.COUNTER,
         (),
-        "In a cluster: bytes of partitions copied from other brokers since the start.",
+        "In a cluster: bytes copied from other brokers for replicas that are added to this one, since the start.",
         _copied,
     ),
     Family(

@@ -240,6 +240,7 @@ async def fetch_as_replica(
                 current_leader_epoch=one.leader_epoch,
                 last_fetched_epoch=one.last_fetched_epoch,
                 log_start_offset=one.start_offset,
+                high_watermark=one.high_watermark,
             )
         )
     response = await links.call(

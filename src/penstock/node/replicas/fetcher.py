@@ -16,6 +16,7 @@ from penstock.core.replication.rate_limit import RateLimit
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.peer_calls import fetch_as_replica
 from penstock.node.replicas.followed import RETRY_S, FollowedPartition
+from penstock.node.runtime.meters import Meters
 from penstock.node.runtime.tasks import Tasks
 
 WAIT_MS = 500
@@ -36,6 +37,8 @@ class Throttle:
     def __init__(self, rate: Callable[[], int]) -> None:
         self.rate = rate
         self.limit = RateLimit()
+        self.waits = 0
+        """How often a copy had to wait."""
 
     def wait_s(self, now_s: float) -> float:
         return self.limit.wait_s(self.rate(), now_s)
@@ -61,9 +64,11 @@ class ReplicaFetcher:
         leader_id: int,
         identity: Callable[[], ReplicaIdentity],
         throttle: Throttle,
+        meters: Meters,
         ended: Callable[[FollowedPartition], None],
     ) -> None:
         self._ended = ended
+        self._meters = meters
         self._links = links
         self._leader_id = leader_id
         self._identity = identity
@@ -116,6 +121,7 @@ class ReplicaFetcher:
         now_s = self._loop.time()
         throttled_s = self._throttle.wait_s(now_s)
         due, wait_s = list[FollowedPartition](), RETRY_S
+        self._throttle.waits += throttled_s > 0 and any(one.is_added for one in self._followed.values())
         for one in self._followed.values():
             delay_s = max(one.retry_s - now_s, throttled_s if one.is_added else 0.0)
             if delay_s <= 0 and one.is_flushed:
@@ -136,6 +142,7 @@ class ReplicaFetcher:
         added_bytes_max = self._throttle.fetch_bytes_max
         wanted = [one.wanted(added_bytes_max if one.is_added else PARTITION_BYTES_MAX) for one in due]
         is_whole = len(due) == len(self._followed)
+        self._meters.replica_fetches += 1
         try:
             answers = await fetch_as_replica(
                 self._links,

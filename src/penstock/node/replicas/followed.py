@@ -15,7 +15,7 @@ from penstock.core.errors import BrokerError, CorruptBatch, OffsetOutOfRange
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.records.batch import BatchHeader, decode_header
 from penstock.core.replication.divergence import EpochEnd, truncation_offset
-from penstock.core.replication.fetches import ReplicaFetch, ReplicatedBatches
+from penstock.core.replication.fetches import WATERMARK_UNTOLD, ReplicaFetch, ReplicatedBatches
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import resolver
@@ -54,6 +54,8 @@ class FollowedPartition:
         """The replica is being added: its copy is throttled and limited in number. Others keep up with the leader."""
         self.retry_s = 0.0
         """It is not fetched before this time."""
+        self.on_corrupt: Callable[[FollowedPartition, int], None] = lambda followed, offset: None
+        """Told when the leader has sent a damaged batch from an offset on."""
         self.leader_high_watermark = -1
         self._runtime = runtime
         self._lower_recovery_point = lower_recovery_point
@@ -100,13 +102,14 @@ class FollowedPartition:
             last_epoch,
             log.start_offset,
             bytes_max,
+            log.high_watermark if self.partition.has_readers else WATERMARK_UNTOLD,
         )
 
     # -- answers
 
     async def apply(self, wanted: ReplicaFetch, got: ReplicatedBatches) -> None:
-        """Apply an answer; what it brought may not be flushed yet. Never raises: after an error the partition is fetched
-        again later."""
+        """Apply an answer; what it brought may not be flushed yet. Never raises: after an error the partition is
+        fetched again later."""
         try:
             if not self._is_current(wanted.offset, wanted.leader_epoch):
                 return
@@ -121,6 +124,8 @@ class FollowedPartition:
         except BrokerError as error:
             if not self.is_over:
                 self.delay(error)
+                if isinstance(error, CorruptBatch):
+                    self.on_corrupt(self, wanted.offset)
 
     def _is_current(self, offset: int, leader_epoch: int) -> bool:
         partition = self.partition
@@ -129,10 +134,12 @@ class FollowedPartition:
         )
 
     def delay(self, error: BrokerError) -> None:
-        """Fetch again later. The same trouble is logged once."""
+        """Fetch again later. The same trouble is logged once, if it lasts: two brokers hear of a new topic or leader at
+        slightly different times."""
         self.retry_s = self._loop.time() + self._delay_s
+        if self._delay_s == RETRY_S:
+            self._note_trouble(str(error), logging.WARNING if error.retriable else logging.ERROR)
         self._delay_s = min(2 * self._delay_s, RETRY_S)
-        self._note_trouble(str(error), logging.WARNING if error.retriable else logging.ERROR)
 
     def _note_trouble(self, trouble: str, level: int = logging.WARNING) -> None:
         if trouble and trouble != self._trouble:
@@ -243,6 +250,9 @@ class FollowedPartition:
             self.delay(error)
 
     def _count(self, size_bytes: int) -> None:
-        self._runtime.meters.copied_bytes += size_bytes
+        if self.is_added:
+            self._runtime.meters.copied_bytes += size_bytes
+        else:
+            self._runtime.meters.replicated_bytes += size_bytes
         self._rate = self._decayed() + size_bytes / RATE_S
         self._rated_s = self._loop.time()

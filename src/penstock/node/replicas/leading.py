@@ -31,7 +31,7 @@ from penstock.core.machines.cluster.partition_state import IsrChange, decide_cha
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.replication.divergence import EpochEnd, find_divergence
-from penstock.core.replication.fetches import ReplicaFetch, ReplicaIdentity
+from penstock.core.replication.fetches import WATERMARK_UNTOLD, ReplicaFetch, ReplicaIdentity
 from penstock.core.replication.tracker import FollowerFetch, ReplicaTracker
 from penstock.node.replicas.fetcher import Throttle
 from penstock.node.replicas.led_partition import LedPartition
@@ -50,7 +50,7 @@ Change = Callable[[Callable[[Catalog], Sequence[Event]]], Awaitable[None]]
 
 
 class ReplicaTraffic:
-    """Bytes that were sent to replicas of one partition. They are not traffic of readers."""
+    """Bytes that were sent to replicas. They are not traffic of readers."""
 
     __slots__ = ("out_bytes",)
 
@@ -59,19 +59,25 @@ class ReplicaTraffic:
 
 
 class ReplicaSource:
-    """A led partition as a replica waits for it: until the log grows, not until records are committed."""
+    """A led partition as a replica waits for it: until the log grows, and until records are committed only if the
+    replica has readers of its own."""
 
-    __slots__ = ("_partition", "traffic")
+    __slots__ = ("_has_readers", "_partition", "traffic")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, traffic: ReplicaTraffic, *, has_readers: bool) -> None:
         self._partition = partition
-        self.traffic = ReplicaTraffic()
+        self._has_readers = has_readers
+        self.traffic = traffic
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         self._partition.add_append_listener(listener)
+        if self._has_readers:
+            self._partition.add_listener(listener)
 
     def remove_listener(self, listener: Callable[[], None]) -> None:
         self._partition.remove_append_listener(listener)
+        if self._has_readers:
+            self._partition.remove_listener(listener)
 
     def aborted_between(self, start: int, end: int) -> Sequence[Aborted]:
         """Replicas copy aborted records too."""
@@ -87,6 +93,8 @@ class ReplicaRead(NamedTuple):
     start_offset: int
     diverging: EpochEnd | None
     error: OffsetOutOfRange | Fenced | None
+    is_news: bool = False
+    """The replica waits for a later high watermark, and this is one."""
 
 
 class MoveProgress(NamedTuple):
@@ -121,7 +129,8 @@ class Leading:
         self._catalog = catalog
         self._identity = identity
         self._change = change
-        self._throttle = Throttle(rate)
+        self.throttle = Throttle(rate)
+        self.traffic = ReplicaTraffic()
         self._lag_s_max = lag_s_max
         self._led: dict[PartitionId, LedPartition] = {}
         self._proposals: dict[PartitionId, _Proposal] = {}
@@ -211,7 +220,7 @@ class Leading:
         if led is None:
             raise NotLeader(f"{partition}: broker {replica.broker_id} holds no replica of it")
         log, run, diverging = partition.log, None, None
-        source = ReplicaSource(partition)
+        source = ReplicaSource(partition, self.traffic, has_readers=wanted.high_watermark != WATERMARK_UNTOLD)
         error: OffsetOutOfRange | Fenced | None = None
         try:
             if wanted.leader_epoch == NO_EPOCH:
@@ -224,7 +233,8 @@ class Leading:
                 run = self._read(replica, led, wanted)
         except (OffsetOutOfRange, Fenced) as refusal:
             error = refusal
-        return ReplicaRead(source, run, log.high_watermark, log.start_offset, diverging, error)
+        is_news = log.high_watermark > wanted.high_watermark
+        return ReplicaRead(source, run, log.high_watermark, log.start_offset, diverging, error, is_news)
 
     def _check_replica(self, replica: ReplicaIdentity, partition: Partition) -> None:
         registered = self._catalog.cluster.broker(replica.broker_id)
@@ -237,12 +247,14 @@ class Leading:
     def _read(self, replica: ReplicaIdentity, led: LedPartition, wanted: ReplicaFetch) -> Slice | None:
         run, served_offset = None, wanted.offset
         is_added = replica.broker_id in led.tracker.placed.adding
-        if not is_added or self._throttle.wait_s(self._loop.time()) <= 0:
+        if is_added and self.throttle.wait_s(self._loop.time()) > 0:
+            self.throttle.waits += 1
+        else:
             run = led.partition.read_uncommitted(wanted.offset, wanted.bytes_max)
         if run is not None:
             served_offset = max(wanted.offset, run.end_offset)
             if is_added:
-                self._throttle.limit.spend(run.length)
+                self.throttle.limit.spend(run.length)
         fetch = FollowerFetch(replica.epoch, wanted.offset, wanted.start_offset)
         led.fetched(replica.broker_id, fetch, served_offset)
         return run

@@ -41,6 +41,9 @@ from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import resolver
 from penstock.node.runtime.workers import run_blocking
 
+READERS_S = 60.0
+"""A follower counts as having readers for this long after the last read: clients may poll rarely."""
+
 _new = tuple.__new__
 
 
@@ -63,6 +66,7 @@ class Partition(Replica):
         self._start_turn = asyncio.Lock()
         self.guards = MarkerGuards()
         """Writes in transactions that are on their way here."""
+        self._read_s = -READERS_S
 
     def _adopt(self, config: TopicConfig) -> None:
         super()._adopt(config)
@@ -195,6 +199,15 @@ class Partition(Replica):
     def _limit(self, isolation: Isolation) -> BatchBoundary:
         return self.log.stable() if isolation is Isolation.READ_COMMITTED else self.log.high_watermark_mark
 
+    def note_reader(self) -> None:
+        """A consumer reads from this replica although it follows: it should hear soon of what is committed."""
+        self._read_s = self._loop.time()
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether a consumer has read from this follower lately."""
+        return self._loop.time() - self._read_s < READERS_S
+
     def aborted_between(self, start: int, end: int) -> list[Aborted]:
         """The aborted transactions that overlap the offsets from `start` up to `end`."""
         return self.log.transactions.aborted_between(start, end)
@@ -224,7 +237,7 @@ class Partition(Replica):
 
     async def delete_records(self, before_offset: int) -> int:
         """Delete all records before an offset (-1: before the high watermark), here and on all in-sync replicas: they
-        do not come back with the next leader. Returns the new start offset."""
+        must not come back with the next leader. Returns the new start offset."""
         if self.config.cleanup_compact and not self.config.cleanup_delete:
             raise AgainstPolicy(
                 f"{self}: records are only deleted by key, because cleanup.policy is 'compact'"

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from penstock.core.errors import BrokerError, CorruptBatch
+from penstock.core.errors import BrokerError, CorruptBatch, TornSegment
 from penstock.core.log.range_checksum import choose_end, first_boundary
 from penstock.core.replication.rate_limit import RateLimit
 from penstock.core.replication.scrub_verdict import Verdict, find_minority
@@ -114,17 +114,18 @@ class Scrub:
         offset = -1
         while self._is_comparable(led):
             start, limit = self._bounds(led)
-            offset = first_boundary(log, max(offset, start))
-            if offset >= limit:
+            try:
+                offset = first_boundary(log, max(offset, start))
+                if offset >= limit:
+                    return
+                end = choose_end(log, offset, limit, RANGE_BYTES)
+            except (CorruptBatch, TornSegment) as error:
+                self._note_own_damage(led, offset, limit, error)
+                partition.report_damage(error)
                 return
-            end = choose_end(log, offset, limit, RANGE_BYTES)
             while (wait_s := self._limit.wait_s(self._bytes_per_s, self._loop.time())) > 0:
                 await asyncio.sleep(wait_s)
-            if not await self._compare(led, offset, end):
-                logger.error(
-                    "stopped to compare the replicas of %s after the difference", partition, extra=_names(led)
-                )
-                return
+            await self._compare(led, offset, end)
             offset = end
 
     def _is_comparable(self, led: LedPartition) -> bool:
@@ -153,23 +154,16 @@ class Scrub:
 
     # -- one range
 
-    async def _compare(self, led: LedPartition, start: int, end: int) -> bool:
-        """Whether to go on with the partition."""
-        verdict = None
-        for _ in range(2):  # a difference has to be found twice
-            digests = await self._ask_all(led, start, end)
-            if digests is None:
-                return False
-            verdict = find_minority(digests)
-            if verdict is None:
-                return True
-        assert verdict is not None
-        self._runtime.meters.scrub_differences += max(1, len(verdict.losers))
-        await self._punish(led, start, end, verdict)
-        return not verdict.losers and led.partition.failure is None
+    async def _compare(self, led: LedPartition, start: int, end: int) -> None:
+        verdict = find_minority(await self._ask_all(led, start, end))
+        if verdict is not None:  # it has to be found twice
+            verdict = find_minority(await self._ask_all(led, start, end))
+        if verdict is not None:
+            self._runtime.meters.scrub_differences += max(1, len(verdict.losers))
+            await self._settle(led, start, end, verdict)
 
-    async def _ask_all(self, led: LedPartition, start: int, end: int) -> dict[int, bytes] | None:
-        """The checksums of the replicas that are sound and answer; None if this one is damaged."""
+    async def _ask_all(self, led: LedPartition, start: int, end: int) -> dict[int, bytes]:
+        """The checksums of the replicas that are sound and answer; none if this one is damaged."""
         placed, meters = led.tracker.placed, self._runtime.meters
         others = [one for one in placed.isr if one != placed.leader]
         wanted = WantedChecksum(placed.id, placed.leader_epoch, start, end)
@@ -188,9 +182,8 @@ class Scrub:
             elif not isinstance(answer, BrokerError):
                 raise answer
         if isinstance(own, CorruptBatch):
-            meters.scrub_differences += 1
-            self._report(led, start, end, f"this broker has damaged records: {own}")
-            return None
+            self._note_own_damage(led, start, end, own)
+            return {}
         if isinstance(own, BaseException):
             raise own
         assert not isinstance(own, bytes)
@@ -198,7 +191,11 @@ class Scrub:
         meters.scrubbed_bytes += own.size_bytes
         return {placed.leader: own.digest, **digests}
 
-    async def _punish(self, led: LedPartition, start: int, end: int, verdict: Verdict) -> None:
+    def _note_own_damage(self, led: LedPartition, start: int, end: int, error: BrokerError) -> None:
+        self._runtime.meters.scrub_differences += 1
+        self._report(led, start, end, f"this broker has damaged records and repairs them: {error}")
+
+    async def _settle(self, led: LedPartition, start: int, end: int, verdict: Verdict) -> None:
         """Replicas that differ from the majority fail. The others decide themselves, on what they read."""
         placed = led.tracker.placed
         if not verdict.losers:

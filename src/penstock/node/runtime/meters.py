@@ -152,12 +152,22 @@ class Meters:
         self.doors: dict[str, DoorMeter] = {}
         self.links: dict[int, LinkMeter] = {}
         self.copied_bytes = 0
-        """Bytes of partitions that were copied from other brokers."""
+        """Bytes of partitions that were copied from other brokers because replicas were added here."""
+        self.replicated_bytes = 0
+        """Bytes that this broker has fetched as a follower of other partitions."""
+        self.replica_fetches = 0
+        """Fetches that this broker has sent as a follower."""
         self.handovers = Histogram(REQUEST_BOUNDS_S)
         """How long partitions accepted no records because they were handed over to other brokers."""
         self.isr_expands = 0
         """How often a replica joined the ISR of a partition that this broker leads."""
         self.isr_shrinks = 0
+        self.scrubbed_bytes = 0
+        """Bytes of led partitions that were compared with the other replicas."""
+        self.scrub_differences = 0
+        """Replicas that were found to be damaged or different, in partitions that this broker leads."""
+        self.replica_repairs = 0
+        """Failed replicas of this broker that were opened again, to copy what is missing from their leaders."""
         self.etcd: dict[str, EtcdMeter] = {}
         """By endpoint."""
 

@@ -40,6 +40,9 @@ def broker_facts(settings: Settings) -> list[Fact]:
         *FACTS,
         *(Fact(name, Kind.INT, str(value), doc) for name, value, doc in derived),
         Fact("broker.rack", Kind.STRING, settings.rack or None, "Set as rack; by default the machine."),
+        Fact(
+            "replica.selector.class", Kind.STRING, settings.read_replica.kafka_class, "Set as read_replica."
+        ),
         Fact("offsets.retention.minutes", Kind.INT, retention, "Set as offsets_retention_ms."),
         Fact("offsets.topic.replication.factor", Kind.SHORT, str(factor), _CLUSTER),
         Fact(

@@ -10,7 +10,7 @@ from penstock.core.errors import InvalidRequest, UnknownBroker
 from penstock.core.features import FeatureUpdate
 from penstock.core.machines.cluster.brokers import decide_unregister
 from penstock.core.machines.cluster.health import last_known_of
-from penstock.core.machines.cluster.values import KAFKA_LISTENER
+from penstock.core.machines.cluster.values import KAFKA_LISTENER, BrokerRegistration
 from penstock.core.model import PartitionId
 from penstock.core.session import Session
 from penstock.node.broker import Broker
@@ -111,15 +111,20 @@ class ClusterVerbs:
         if self._broker.controller is not None:
             await self._broker.controller.probes.suspense()
 
-    def describe(self, session: Session) -> ClusterDescription:
-        """No permission required: every client needs to know where to connect."""
+    def describe(self, session: Session, *, with_leaving: bool = False) -> ClusterDescription:
+        """No permission required: every client needs to know where to connect. `with_leaving` includes brokers that
+        were fenced just now."""
         cluster_id, brokers = self._broker.identity.cluster_id, self._broker.catalog.cluster.brokers
         endpoints = [
             BrokerEndpoint(one.broker_id, *one.listeners[KAFKA_LISTENER], one.rack or None)
             for one in brokers
-            if not one.is_fenced
+            if not one.is_fenced or (with_leaving and self._is_leaving(one))
         ]
         return ClusterDescription(cluster_id, self._broker.controller_id, endpoints or [self.endpoint])
+
+    def _is_leaving(self, broker: BrokerRegistration) -> bool:
+        controller = self._broker.controller
+        return controller is not None and controller.is_leaving(broker)
 
     @property
     def endpoint(self) -> BrokerEndpoint:

@@ -13,6 +13,8 @@ from penstock.core.log.transactions import Aborted
 from penstock.core.model import NO_EPOCH, Isolation, TopicRef
 from penstock.core.session import Session
 from penstock.node.waist.authorization import Authorization
+from penstock.node.waist.rack_reads import NO_PREFERENCE as NO_PREFERENCE
+from penstock.node.waist.rack_reads import RackReads
 from penstock.node.waist.routes import Routes
 from penstock.node.waist.waits import Waitable
 
@@ -45,14 +47,17 @@ class Fetched(NamedTuple):
     start_offset: int
     error: OffsetOutOfRange | Fenced | None
     """Why nothing can be read although the partition exists: the offsets tell the reader where to continue."""
+    preferred_id: int = NO_PREFERENCE
+    """The broker in the reader's rack from which it should read instead; nothing was read here then."""
 
 
 class FetchVerbs:
     """Reads batches for clients that decode them."""
 
-    def __init__(self, authorization: Authorization, routes: Routes) -> None:
+    def __init__(self, authorization: Authorization, routes: Routes, racks: RackReads) -> None:
         self._authorization = authorization
         self._find = routes.partition
+        self._racks = racks
 
     def read(
         self,
@@ -63,16 +68,21 @@ class FetchVerbs:
         bytes_max: int,
         isolation: Isolation,
         leader_epoch: int,
+        rack: str = "",
     ) -> Fetched:
-        """Batches from an offset on. If the caller states a leader epoch, it must be the current one."""
+        """Batches from an offset on. If the caller states a leader epoch, it must be the current one. With its rack it
+        may be referred to a replica there, and read from one."""
         if self._authorization.authorizer is not None:
             self._authorization.authorize_topic(session, Operation.READ, topic)
-        partition = self._find(topic, index)
-        run = error = None
+        preferred_id, run, error = NO_PREFERENCE, None, None
+        partition = self._racks.find(topic, index, offset) if rack else self._find(topic, index)
         try:
             if leader_epoch != NO_EPOCH:
                 partition.check_epoch(leader_epoch)
-            run = partition.read(offset, bytes_max, isolation)
+            if rack:
+                preferred_id = self._racks.preferred(partition, rack, offset)
+            if preferred_id == NO_PREFERENCE:
+                run = partition.read(offset, bytes_max, isolation)
         except (OffsetOutOfRange, Fenced) as refusal:
             error = refusal
         return _new(
@@ -84,6 +94,7 @@ class FetchVerbs:
                 partition.last_stable_offset,
                 partition.start_offset,
                 error,
+                preferred_id,
             ),
         )
 

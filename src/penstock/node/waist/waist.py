@@ -19,6 +19,7 @@ from penstock.node.waist.peers import PeerVerbs
 from penstock.node.waist.placement import PlacementVerbs
 from penstock.node.waist.positions import PositionVerbs
 from penstock.node.waist.produce import ProduceVerbs
+from penstock.node.waist.rack_reads import RackReads
 from penstock.node.waist.replicas import ReplicaVerbs
 from penstock.node.waist.routes import Routes
 from penstock.node.waist.security import SecurityVerbs
@@ -60,7 +61,7 @@ class Waist:
         self.committed = CommittedVerbs(broker, authorization, routes)
         self.configs = ConfigVerbs(broker, authorization, lambda: self.cluster.advertised)
         self.coordinators = CoordinatorVerbs(broker, authorization, self.cluster)
-        self.fetch = FetchVerbs(authorization, routes)
+        self.fetch = FetchVerbs(authorization, routes, RackReads(broker, routes))
         self.groups = GroupVerbs(broker, authorization, routes, elsewhere)
         self.forwarded_groups = ForwardedGroupVerbs(broker, authorization, self.groups, self.committed)
         self.peers = PeerVerbs(broker, authorization)

@@ -8,9 +8,12 @@ import pytest
 
 from cluster_nodes import ClusterNodes, on_a_cluster, until
 from penstock.core.machines.cluster.reassignment import decide_reassign
-from penstock.node.cluster.controller import PREFERRED_S
+from penstock.core.session import Session
+from penstock.node.cluster.controller import LEAVING_S, PREFERRED_S
+from penstock.node.cluster.peer_probes import SUSPENSE_S_MAX
 from penstock.node.topic_creation import NewTopic
 
+SESSION = Session("test")
 OFFSETS = "__consumer_offsets"
 
 
@@ -54,6 +57,54 @@ def test_a_lost_link_is_enough_to_take_over(dead: int) -> None:
         await until(lambda: dead not in leaders(nodes) and -1 not in leaders(nodes))
         assert now_s() - before_s < 1.5, "no time limit had to pass"
         await until(lambda: all(one.controller_id not in (-1, dead) for one in nodes.brokers.values()))
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_answers_about_leaders_wait_while_one_seems_to_be_dead() -> None:
+    """A client that loses its leader asks another broker before the election: it is told of the successor."""
+
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 6)
+        await nodes.converged()
+        await ready(nodes)
+        asked, dead = nodes.brokers[1], 3
+        waist = nodes.doors[1].waist
+
+        def told() -> list[int]:
+            return [one.leader_id for one in waist.topics.states(SESSION, "t")]
+
+        assert asked.controller is not None and dead in told() and not waist.cluster.has_suspects
+        nodes.kill(dead)
+        asked.controller.probes.suspect(dead)
+        assert waist.cluster.has_suspects and dead in told(), "the election has not taken place yet"
+        await waist.cluster.suspense()
+        assert dead not in told() and -1 not in told() and not waist.cluster.has_suspects
+        named = [one.id for one in waist.cluster.describe(SESSION, with_leaving=True).brokers]
+        assert dead in named, "librdkafka would drop the new leaders with it"
+        assert dead not in [one.id for one in waist.cluster.describe(SESSION).brokers]
+        await asyncio.sleep(LEAVING_S)
+        assert dead not in [one.id for one in waist.cluster.describe(SESSION, with_leaving=True).brokers]
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_answers_do_not_wait_again_and_again_for_a_leader_that_cannot_be_reached() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 6)
+        await nodes.converged()
+        await ready(nodes)
+        nodes.net.cut(nodes.host(1), nodes.host(3))
+        controller, cluster = nodes.brokers[1].controller, nodes.doors[1].waist.cluster
+        assert controller is not None
+        controller.probes.suspect(3)
+        began_s = asyncio.get_running_loop().time()
+        await cluster.suspense()
+        assert asyncio.get_running_loop().time() - began_s <= SUSPENSE_S_MAX
+        await until(lambda: not cluster.has_suspects)
+        controller.probes.suspect(3)
+        assert not cluster.has_suspects and not nodes.brokers[1].catalog.cluster.is_fenced(3)
+        nodes.net.heal()
 
     on_a_cluster(play, has_doors=True, factor=3)
 

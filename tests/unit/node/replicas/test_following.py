@@ -14,6 +14,7 @@ from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.node.replicas import following as module
 from penstock.node.replicas.followed import FollowedPartition
 from penstock.node.replicas.following import Following
+from penstock.node.runtime.meters import Meters
 
 TOPIC_ID = b"t" * 16
 SELF, OTHER, THIRD = 1, 2, 3
@@ -23,7 +24,9 @@ COPIES_MAX = 3
 class FakeFetcher:
     """Fetches nothing; `over` is what the real one calls when a partition needs no fetching any more."""
 
-    def __init__(self, links: Any, leader_id: int, identity: Any, throttle: Any, over: Any) -> None:
+    def __init__(
+        self, links: Any, leader_id: int, identity: Any, throttle: Any, meters: Any, over: Any
+    ) -> None:
         self.over = over
         self.followed: dict[PartitionId, FollowedPartition] = {}
 
@@ -49,7 +52,7 @@ class Scene:
         cluster = SimpleNamespace(find_partition=self._find)
         self.following = Following(
             SimpleNamespace(cluster=cluster),  # type: ignore[arg-type]
-            None,  # type: ignore[arg-type]
+            SimpleNamespace(meters=Meters()),  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
             lambda: ReplicaIdentity(SELF, 1),
             lambda: 0,

@@ -137,7 +137,9 @@ def _costs(results: Sequence[LineResult]) -> str:
     return (
         "### CPU time of the server\nCPU time of its whole process tree per message and, if all messages of a row have"
         " one size, per GB. Row 7 counts each delivered copy as a message, row 9 counts each message once when written"
-        " and once when read, and row 10 shows the CPU time from exec to the first record.\n\n"
+        " and once when read, row 10 shows the CPU time from exec to the first record, row 18 that of a failover with"
+        " the restart of the broker, and row 20 counts what was copied. In rows 15 to 20 it is that of all brokers"
+        " together.\n\n"
     ) + _table(shown, cpu_cell)
 
 
