@@ -1,5 +1,5 @@
-"""The checksum of a range of offsets, for the comparison of replicas: over the batches as they are stored, read back from
-disk and verified. The owner plans a range; a worker reads it through files of its own.
+"""The checksum of a range of offsets, to compare replicas: over the batches as they are stored, read back from disk and
+verified. The owner plans a range; a worker reads it through files of its own.
 
 Replicas divide their logs into segments at different offsets, so a checksum covers batches, whatever files they are in.
 """
@@ -156,8 +156,9 @@ def _digest_bytes(segment: Segment, start: int, end: int, digest: _Hash) -> None
 def _digest_batches(segment: Segment, start: int, end: int, offset: int, digest: _Hash) -> None:
     for found in segment.walk(start, end, verify=True):
         if found.header.base_offset != offset:
+            got = found.header.base_offset
             raise CorruptBatch(
-                f"{segment.file.path} at byte {found.position}: got offset {found.header.base_offset}, expected {offset}"
+                f"{segment.file.path} at byte {found.position}: got offset {got}, expected {offset}"
             )
         offset = found.header.next_offset
         digest.update(found.raw)

@@ -31,6 +31,7 @@ from penstock.doors.kafka.links import LinkHandlers
 from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.placement import PlacementHandlers
 from penstock.doors.kafka.produce import ProduceHandler
+from penstock.doors.kafka.scrub import ScrubHandlers
 from penstock.doors.kafka.transactions import TransactionHandlers
 from penstock.doors.kafka.versions import VersionsHandler, advertised_versions, unsupported
 from penstock.node.connections.connection import Connection
@@ -102,6 +103,7 @@ class Dispatch:
         on_links: dict[int, Handler] = {
             ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open,
             **IsrChangeHandlers(waist).handlers(),
+            **ScrubHandlers(waist).handlers(),
         }
         between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers()
         self._versions = VersionsHandler(

@@ -1,5 +1,5 @@
-"""Checksums of ranges of one replica, computed in a worker. A replica whose own batches are damaged fails here, wherever
-the question came from."""
+"""Checksums of ranges of one replica, computed in a worker. A replica whose own batches are damaged fails here, whoever
+asked."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class Following:
         self._fetchers[placed.leader].add(followed)
 
     def _suspect_leader(self, followed: FollowedPartition, offset: int) -> None:
-        """The leader sends a damaged batch: it trusts what it has written itself. Let it read that back, not too often."""
+        """The leader sends a damaged batch: it trusts what it has written itself. Let it read that back; not often."""
         if followed.id not in self._suspected:
             self._suspected.add(followed.id)
             self._questions.spawn(self._ask_leader(followed, offset))

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from penstock.core.errors import BrokerError, CorruptBatch, TornSegment
-from penstock.core.log.range_checksum import choose_end, first_boundary
+from penstock.core.log.range_checksum import RangeChecksum, choose_end, first_boundary
 from penstock.core.replication.rate_limit import RateLimit
 from penstock.core.replication.scrub_verdict import Verdict, find_minority
 from penstock.node.peers.links import PeerLinks
@@ -24,6 +25,8 @@ from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.scrub")
+
+T = TypeVar("T")
 
 FIRST_S = 600.0
 """A broker that is restarted often compares its replicas too: the first round does not wait for the whole interval."""
@@ -93,14 +96,14 @@ class Scrub:
             self._is_running = True
             del self._wanted[topic]
             try:
-                await self._round(lambda led, topic=topic: topic in (None, led.partition.topic))
+                await self._round(topic)
             finally:
                 self._is_running = False
             self._rounds += 1
 
-    async def _round(self, is_included: Callable[[LedPartition], bool]) -> None:
+    async def _round(self, topic: str | None) -> None:
         for led in list(self._leading.led()):
-            if is_included(led):
+            if topic in (None, led.partition.topic):
                 try:
                     await self._scrub(led)
                 except BrokerError as error:
@@ -167,29 +170,28 @@ class Scrub:
         placed, meters = led.tracker.placed, self._runtime.meters
         others = [one for one in placed.isr if one != placed.leader]
         wanted = WantedChecksum(placed.id, placed.leader_epoch, start, end)
-        answers = await asyncio.gather(
-            checksum_of(self._runtime, led.partition, start, end),
-            *(ask_checksum(self._links, one, wanted) for one in others),
-            return_exceptions=True,
+        own, *answers = await asyncio.gather(
+            _outcome(checksum_of(self._runtime, led.partition, start, end)),
+            *(_outcome(self._ask(one, wanted)) for one in others),
         )
-        own, digests = answers[0], dict[int, bytes]()
-        for one, answer in zip(others, answers[1:], strict=True):
-            if isinstance(answer, bytes):
-                digests[one] = answer
-            elif isinstance(answer, CorruptBatch):
+        digests = dict[int, bytes]()
+        for one, answer in zip(others, answers, strict=True):
+            if isinstance(answer, CorruptBatch):
                 meters.scrub_differences += 1
                 self._report(led, start, end, f"broker {one} has damaged records and repairs them: {answer}")
             elif not isinstance(answer, BrokerError):
-                raise answer
+                digests[one] = answer.digest
         if isinstance(own, CorruptBatch):
             self._note_own_damage(led, start, end, own)
             return {}
-        if isinstance(own, BaseException):
+        if isinstance(own, BrokerError):
             raise own
-        assert not isinstance(own, bytes)
         self._limit.spend(own.size_bytes)
         meters.scrubbed_bytes += own.size_bytes
         return {placed.leader: own.digest, **digests}
+
+    async def _ask(self, broker_id: int, wanted: WantedChecksum) -> RangeChecksum:
+        return RangeChecksum(await ask_checksum(self._links, broker_id, wanted), 0, ())
 
     def _note_own_damage(self, led: LedPartition, start: int, end: int, error: BrokerError) -> None:
         self._runtime.meters.scrub_differences += 1
@@ -221,6 +223,13 @@ class Scrub:
             what,
             extra=_names(led),
         )
+
+
+async def _outcome(asked: Coroutine[Any, Any, T]) -> T | BrokerError:
+    try:
+        return await asked
+    except BrokerError as error:
+        return error
 
 
 def differing(partition: object, start: int, end: int) -> CorruptBatch:
