@@ -95,7 +95,7 @@ chaos: setup ## kill clients and brokers under load, verify every history (CHAOS
 sim: setup ## simulate a cluster under faults, one run per seed (SEEDS=5000 FIRST=0 JOBS=2; SEED=123: one run, with its story)
 	@PYTHONPATH=src:tests $(PY) -m sim.campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS))
 
-spark-proof: setup ## kill Spark pipelines repeatedly: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1; NODES=3: against a cluster whose partitions move)
+spark-proof: setup ## kill Spark pipelines repeatedly: every record exactly once (SPARK_KILLS=50 SPARK_SEED=1; NODES=3: three replicas, leaders killed, partitions move)
 	@SPARK_NODES=$(NODES) SPARK_KILLS=$(SPARK_KILLS) SPARK_SEED=$(SPARK_SEED) $(PY) -m pytest -q -s -m slow tests/spark/test_sink_kills.py tests/spark/test_lake_kills.py
 
 clean: ## remove everything that can be regenerated

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
-from compat.roster import JAVA, KAFKAJS
-from compat.runtimes import java_command, node_command
+from compat.fact_process import program_command
 
 COPIED_S_MAX = 90.0
 LOOK_S = 0.5
@@ -19,7 +14,6 @@ LAST_WORDS_CHARS = 300
 SESSION_MS = 3_000
 TRANSACTION_MS = 3_000
 """So long those that take over have to wait for what a killed member left open."""
-HERE = Path(__file__).resolve().parent
 
 
 class Copier:
@@ -87,21 +81,8 @@ class Crew:
     def hire(self) -> None:
         """One more, with a transactional id of its own."""
         self._hired += 1
-        self._copiers.append(Copier(self._command({**self._options, "id": f"copier-{self._hired}"})))
-
-    def _command(self, options: dict[str, object]) -> list[str]:
-        text = json.dumps(options)
-        if self._client == JAVA:
-            return java_command(self._bootstrap, text, program="Copier")
-        if self._client == KAFKAJS:
-            return node_command(self._bootstrap, text, program="copier")
-        return [
-            sys.executable,
-            os.fspath(HERE / "clients" / "copier.py"),
-            self._client,
-            self._bootstrap,
-            text,
-        ]
+        options = {**self._options, "id": f"copier-{self._hired}"}
+        self._copiers.append(Copier(program_command("copier", self._client, self._bootstrap, options)))
 
     def kill_one(self) -> None:
         """kill -9: its transaction stays open."""

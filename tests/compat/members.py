@@ -5,35 +5,30 @@ Never waits a fixed time: `until` returns as soon as what is waited for is true,
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
+from compat.fact_process import FactProcess, program_command
 from compat.roster import AIOKAFKA, CONFLUENT, JAVA, KAFKA_PYTHON, KAFKAJS
-from compat.runtimes import java_command, node_command
 
 CLASSIC, CONSUMER = "classic", "consumer"
 AFTER, BEFORE, AUTO = "after", "before", "auto"
 """When a member commits what it read: after it told of it, before it does, or when its client likes."""
+EARLIEST, NONE = "earliest", "none"
+"""What a member does without a valid position: start over, or fail."""
 CONFIGURATIONS = (
     *((CONFLUENT, CLASSIC), (CONFLUENT, CONSUMER), (AIOKAFKA, CLASSIC), (KAFKA_PYTHON, CLASSIC)),
     *((KAFKAJS, CLASSIC), (JAVA, CLASSIC), (JAVA, CONSUMER)),
 )
 """Every client with every group protocol that it speaks."""
 UNTIL_S_MAX = 150.0
-LEAVE_S_MAX = 40.0
 DESCRIBE_S_MAX = 20.0
 SESSION_MS = 2_000
-HERE = Path(__file__).resolve().parent
 Place = tuple[str, int]
 
 
@@ -44,8 +39,8 @@ class Read(NamedTuple):
     value: str
 
 
-class Member:
-    """One process. What it says is noted by a thread of its own."""
+class Member(FactProcess):
+    """One member of a group."""
 
     def __init__(self, troop: Troop, client: str, options: dict[str, Any]) -> None:
         self.client = client
@@ -53,15 +48,12 @@ class Member:
         self.held: list[frozenset[Place]] = []
         """Everything it has held, in order."""
         self.reads: list[Read] = []
+        self.ends: dict[Place, int] = {}
+        """How far it has read."""
         self.committed: dict[Place, int] = {}
         self.refused: list[str] = []
-        self.failed: list[str] = []
-        self._is_dismissed = False
-        self._changed = troop.changed
-        command = _command(client, troop.bootstrap, {**troop.options, **options})
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
+        command = program_command("member", client, troop.bootstrap, {**troop.options, **options})
+        super().__init__(command, troop.changed)
 
     def __repr__(self) -> str:
         last = self.reads[-1] if self.reads else None
@@ -70,54 +62,25 @@ class Member:
             f"committed {self.committed}, refused {self.refused}>"
         )
 
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            fact = json.loads(line)
-            with self._changed:
-                self._note(fact)
-                self._changed.notify_all()
-        code = self._process.wait()
-        with self._changed:
-            self.holds = frozenset()
-            if not self._is_dismissed:
-                self.failed.append(f"left by itself with {code}")
-            self._changed.notify_all()
-
-    def _note(self, fact: dict[str, Any]) -> None:
+    def note(self, fact: dict[str, Any]) -> None:
         if "holds" in fact:
             self.holds = frozenset((topic, partition) for topic, partition in fact["holds"])
             self.held.append(self.holds)
         elif "read" in fact:
-            self.reads.append(Read(*fact["read"]))
+            read = Read(*fact["read"])
+            self.reads.append(read)
+            place = read.topic, read.partition
+            self.ends[place] = max(read.offset + 1, self.ends.get(place, 0))
         elif "committed" in fact:
             topic, partition, offset = fact["committed"]
             self.committed[topic, partition] = offset
         elif "refused" in fact:
             self.refused.append(fact["refused"])
         else:
-            self.failed.append(fact["failed"])
+            super().note(fact)
 
-    def kill(self) -> None:
-        """kill -9: the broker is not told."""
-        self._is_dismissed = True
-        self._process.kill()
-        self._end()
-
-    def leave(self) -> None:
-        """Ask it to leave the group and end."""
-        self._is_dismissed = True
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._end()
-
-    def _end(self) -> None:
-        self._process.wait(LEAVE_S_MAX)
-        self._thread.join(LEAVE_S_MAX)
+    def note_end(self) -> None:
+        self.holds = frozenset()
 
 
 class Troop:
@@ -126,7 +89,7 @@ class Troop:
     def __init__(self, bootstrap: str, group: str, places: Iterable[Place], **options: Any) -> None:
         self.bootstrap = bootstrap
         self.places = frozenset(places)
-        defaults = {"session_ms": SESSION_MS, "protocol": CLASSIC, "commit": AFTER}
+        defaults = {"session_ms": SESSION_MS, "protocol": CLASSIC, "commit": AFTER, "reset": EARLIEST}
         topics = sorted({topic for topic, _ in self.places})
         self.options = {"group": group, "topics": topics, **defaults, **options}
         self.changed = threading.Condition()
@@ -214,12 +177,3 @@ class Troop:
         counts = Counter((one.topic, one.partition, one.offset) for one in self.reads())
         twice = sorted(place for place, count in counts.items() if count > 1)
         return [one for one in twice if below is None or one[2] < below[one[0], one[1]]]
-
-
-def _command(client: str, bootstrap: str, options: dict[str, Any]) -> list[str]:
-    text = json.dumps(options)
-    if client == JAVA:
-        return java_command(bootstrap, text, program="Member")
-    if client == KAFKAJS:
-        return node_command(bootstrap, text, program="member")
-    return [sys.executable, os.fspath(HERE / "clients" / "member.py"), client, bootstrap, text]

@@ -78,8 +78,8 @@ def do_without(missing: MissingRuntime) -> NoReturn:
     pytest.skip(str(missing))
 
 
-def required(name: str) -> str:
-    """A client's name, once it is known that programs that use it can run here."""
+def missing(name: str) -> MissingRuntime | None:
+    """What programs that use a client lack here."""
     try:
         if name == JAVA:
             java_command()
@@ -87,8 +87,15 @@ def required(name: str) -> str:
             node_command("")
         elif name == GO:
             go_command(program="pipeliner")
-    except MissingRuntime as missing:
-        do_without(missing)
+    except MissingRuntime as lacking:
+        return lacking
+    return None
+
+
+def required(name: str) -> str:
+    """A client's name, once it is known that programs that use it can run here."""
+    if (lacking := missing(name)) is not None:
+        do_without(lacking)
     return name
 
 

@@ -51,6 +51,7 @@ DIFFERENT = {
 
 if NODES > 1:
     DIFFERENT |= {
+        r".*configs\.broker\.rack\..*": "the machine is the rack",
         r"quorum( \d)?\.(.*\.leader_id|.*\.replica_id|.*\.node_id)": "any broker may be the controller",
     }
 

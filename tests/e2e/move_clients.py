@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from checker.sight import view
 from penstock.client.access import Access, read_addresses
 from penstock.client.raw.cluster import Cluster
 from penstock.wire.kafka import ApiKey, messages
@@ -32,18 +33,14 @@ def raw_cluster(bootstrap: str) -> Cluster:
 
 def leaders(cluster: Cluster, topic: str) -> dict[int, int]:
     """Partition → its leader."""
-    answer = cluster.ask(
-        ApiKey.METADATA,
-        messages.MetadataRequest(topics=None, allow_auto_topic_creation=False),
-        version_max=10,
-        again_on=frozenset(),
-    )
-    return {
-        one.partition_index: one.leader_id
-        for found in answer.topics
-        if found.name == topic
-        for one in found.partitions
-    }
+    return {index: one.leader for (name, index), one in view(cluster).partitions.items() if name == topic}
+
+
+def commit_start(bootstrap: str, group: str, topic: str, partitions: int) -> None:
+    """The group has a position in every partition, so that it never needs to be reset."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    consumer.commit(offsets=[TopicPartition(topic, one, 0) for one in range(partitions)], asynchronous=False)
+    consumer.close()
 
 
 def reassign(cluster: Cluster, topic: str, targets: dict[int, Sequence[int] | None]) -> list[int]:

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 import pytest
 
 from conditions import until
-from e2e.move_clients import GroupReader, Writer, at_work, leaders, ongoing, raw_cluster, reassign
+from e2e.move_clients import (
+    GroupReader,
+    Writer,
+    at_work,
+    commit_start,
+    leaders,
+    ongoing,
+    raw_cluster,
+    reassign,
+)
 from penstock import Admin
 from penstock.client.errors import ClientError
 from penstock.client.raw.cluster import Cluster
@@ -48,17 +57,6 @@ def rotate(cluster: Cluster) -> None:
     assert set(reassign(cluster, TOPIC, targets)) == {0}
 
 
-def commit_the_start(bootstrap: str) -> None:
-    """The group has a position everywhere, so that it never needs to be reset."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "log_level": 0})
-    consumer.commit(
-        offsets=[TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)], asynchronous=False
-    )
-    consumer.close()
-
-
 @pytest.mark.parametrize(
     "settings",
     [{"acks": "1", "enable.idempotence": False}, {"acks": "all", "enable.idempotence": True}],
@@ -66,7 +64,7 @@ def commit_the_start(bootstrap: str) -> None:
 )
 def test_clients_run_on_through_moves(brokers: Brokers, settings: dict[str, object]) -> None:
     cluster = raw_cluster(brokers.bootstrap)
-    commit_the_start(brokers.bootstrap)
+    commit_start(brokers.bootstrap, "readers", TOPIC, PARTITIONS)
     writer = Writer(brokers.bootstrap, TOPIC, PARTITIONS, **settings)
     reader = GroupReader(brokers.bootstrap, TOPIC, PARTITIONS)
     with at_work(reader):

@@ -229,24 +229,23 @@ class Reader(Client):
 
 
 class Cutter(Client):
-    """Deletes the oldest records."""
+    """Deletes the oldest records. A leader tells its client before others have heard of it, so a new leader may show
+    them again."""
 
     async def work(self) -> None:
         place = self._chance.choice(places(self._ledger, Kind.CUT))
         topic = self._ledger.topics[place.topic_id]
         promise = topic.partitions[place.partition]
-        end = max(promise.start_acked, self._ledger.end(place))
-        before_offset = self._chance.randint(promise.start_acked, end)
+        before_offset = self._chance.randint(0, self._ledger.end(place))
         client = await self._router.leader(place)
         promise.start_asked = max(promise.start_asked, before_offset)
         try:
             with troubles():
-                start = await client.delete_records(topic.name, place.partition, before_offset)
+                await client.delete_records(topic.name, place.partition, before_offset)
         except KafkaError as error:
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise  # a new leader may not know yet how far records are committed
             raise Trouble(error) from error
-        promise.start_acked = max(promise.start_acked, start)
 
 
 class Committer(Client):

@@ -202,7 +202,11 @@ class Watch:
         self.checks += 1
 
     def begins(self, partition: Replica) -> None:
-        """A replica leads from now on: it holds everything that was ever committed."""
+        """A replica leads from now on: it holds everything that was ever committed, unless others lead since, and it
+        has not heard of them yet."""
+        placed = self._truth.cluster.find_partition(id_of(partition))
+        if placed is None or placed.leader_epoch != partition.leader_epoch:
+            return
         if not self.replicas.holds_committed(partition):
             where = f"{self._here().name} leads {partition} in epoch {partition.leader_epoch}"
             committed = self.replicas.committed(id_of(partition))

@@ -68,11 +68,11 @@ class ReplicaWatch:
         """The batches of a log. What recovery found is held against what was written."""
         known = self._logs.get(replica)
         if known is None:
-            known = self._logs[replica] = []
-            if replica.failure is None:
-                for segment in replica.log.segments:
-                    for found in segment.walk(0, segment.size, verify=False):
-                        self._found(replica, known, found.header)
+            known = []
+            for segment in replica.log.segments:
+                for found in segment.walk(0, segment.size, verify=False):
+                    self._found(replica, known, found.header)
+            self._logs[replica] = known
         return known
 
     def _found(self, replica: Replica, before: list[BatchName], header: BatchHeader) -> None:
@@ -81,7 +81,8 @@ class ReplicaWatch:
         written = Written(header.crc, before[-1] if before else None)
         if not replica.config.cleanup_compact:
             first = self._written.setdefault(id_of(replica), {}).setdefault(name, written)
-            if first.checksum != header.crc or (before and first.before != before[-1]):
+            is_behind_another = None not in (written.before, first.before) and first.before != written.before
+            if first.checksum != header.crc or is_behind_another:
                 self._fail(f"{replica} was opened with {name}: {written}, but it was written as {first}")
         before.append(name)
 
@@ -107,7 +108,7 @@ class ReplicaWatch:
             self._fail(
                 f"{replica} copied {name} with checksum {copied.checksum}, which no leader wrote: {made}"
             )
-        if copied.before is not None and copied.before != made.before:
+        if None not in (copied.before, made.before) and copied.before != made.before:  # both logs reach back
             self._fail(f"{replica} has {name} behind {copied.before}, its leader had it behind {made.before}")
 
     def truncated(self, replica: Replica) -> None:
@@ -165,7 +166,9 @@ class ReplicaWatch:
     # -- who has to be complete
 
     def holds_committed(self, replica: Replica) -> bool:
-        """Whether a log has everything that was committed."""
+        """Whether a log has everything that was committed. Nothing can be told of one that is offline."""
+        if replica.failure is not None:
+            return True
         place = id_of(replica)
         committed, last = self.committed(place), self._last.get(place)
         if replica.end_offset < committed:
@@ -240,13 +243,18 @@ class ReplicaWatch:
         if leader.high_watermark != leader.end:
             return f"{replicas[0]} is committed up to {leader}"
         for one in replicas[1:]:
-            if _extent(one) != leader:
-                return f"a copy of {one} has {_extent(one)}, the leader {leader}"
+            copy = _extent(one)
+            # What an earlier leader has deleted, the present one need not have heard of.
+            if copy.start < leader.start or copy[1:] != leader[1:]:
+                return f"a copy of {one} has {copy}, the leader {leader}"
         return None
 
     def compare_whole(self, replicas: list[Partition]) -> None:
         """What is on the disks is the same, byte by byte, or record by record where logs are compacted."""
-        contents = [_latest(one) if one.config.cleanup_compact else _batches(one) for one in replicas]
+        start = max(one.start_offset for one in replicas)
+        contents = [
+            _latest(one, start) if one.config.cleanup_compact else _batches(one, start) for one in replicas
+        ]
         if any(one != contents[0] for one in contents):
             self._fail(f"replicas of {replicas[0]} differ: {contents}")
         self.checks += 1
@@ -264,20 +272,20 @@ def _extent(replica: Replica) -> _Extent:
     return _Extent(replica.start_offset, replica.end_offset, replica.high_watermark)
 
 
-def _batches(replica: Replica) -> list[bytes]:
-    """All batches from the start of a log on."""
+def _batches(replica: Replica, start: int) -> list[bytes]:
+    """All batches that reach beyond an offset."""
     return [
         bytes(found.raw)
         for segment in replica.log.segments
         for found in segment.walk(0, segment.size, verify=True)
-        if found.header.next_offset > replica.start_offset
+        if found.header.next_offset > start
     ]
 
 
-def _latest(replica: Replica) -> dict[bytes | None, tuple[int, bytes]]:
+def _latest(replica: Replica, start: int) -> dict[bytes | None, tuple[int, bytes]]:
     """The last record of each key, unless it says that the key is gone."""
     found: dict[bytes | None, tuple[int, bytes]] = {}
-    for raw in _batches(replica):
+    for raw in _batches(replica, start):
         header = decode_header(raw)
         for record in () if header.is_control else open_batch(memoryview(raw), header):
             if record.value is None:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.core.errors import CorruptBatch, DiskFailed, NotEnoughReplicas
 from penstock.core.records.batch import size_at
+from penstock.node.replicas.fetcher import WAIT_MS
 from sim.cluster_machines import State
 from sim.move_stage import MoveStage, on_stage, stored, values_of
 from sim.net import Farewell
@@ -164,6 +165,19 @@ def test_two_replicas_survive_the_death_of_either() -> None:
             await stage.write(VALUES[10 + one])
             await until_in_sync(stage, 1, 2)
         assert values_of(stage.partition(1)) == [*VALUES[:10], VALUES[11], VALUES[12]]
+
+    on_stage(play, brokers=3)
+
+
+def test_a_new_partition_does_not_wait_for_a_fetch_that_waits() -> None:
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:3])
+        await stage.create(ALL, topic="more", min_insync_replicas="2")
+        began_s = asyncio.get_running_loop().time()
+        await stage.write(*VALUES[:3], topic="more")
+        took_s = asyncio.get_running_loop().time() - began_s
+        assert took_s < WAIT_MS / 1000 / 2, "the followers' fetch of the first topic was not waited for"
 
     on_stage(play, brokers=3)
 

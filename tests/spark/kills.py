@@ -4,9 +4,11 @@
         ordeal.run(plan(seed=1, kills=50), tally)  # tally: what has come out so far, by value
         ordeal.finish(tally)
 
-Victims: the driver (its Python and its JVM), one Python worker of an executor, a broker; several brokers take turns.
-Each kill happens at a point in the job: before or after the nth call of some kind that the pipeline makes, seen in the
-passage between the pipeline and a broker. Partitions of a cluster move all the time. Never looks into the pipeline.
+Victims: the driver (its Python and its JVM), one Python worker of an executor, a broker, which is restarted at once;
+several brokers take turns. In a cluster, whose topics have three replicas, also a leader, which stays away until the
+pipeline has worked without it. Each kill happens at a point in the job: before or after the nth call of some kind that
+the pipeline makes, seen in the passage between the pipeline and a broker. Partitions of a cluster move all the time.
+Never looks into the pipeline.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 import penstock
 from checker.mover import Mover
+from checker.sight import view
+from e2e.move_clients import raw_cluster
 from penstock.client.access import read_access
+from penstock.client.errors import ClientError
 from penstock.client.raw.cluster import Cluster, codes_in
 from penstock.testing import Broker, CoordinatorServer, Flag
 from penstock.wire.kafka import ApiKey, messages
@@ -37,6 +42,8 @@ from spark.processes import DAEMON, below, kill_9, ports
 CLIENT_ID = "pipeline"
 """What the pipeline calls itself (`kafka.client.id`), so that its calls are told from others."""
 INPUT, OUTPUT, PARTITIONS = "in", "out", 3
+REPLICAS = 3
+TRANSACTIONS = "__transaction_state"
 CHUNK = 300
 """Records that are fed before each kill, and again when all have come out and the point has not."""
 POINT_S_MAX = 240.0
@@ -56,6 +63,8 @@ Tally = Callable[[], Counter[str]]
 
 VICTIMS = ("driver", "worker", "broker", "worker", "broker")
 """In turn. A driver takes longest to come back, so several of the others die in the life of one."""
+CLUSTER_VICTIMS = ("leader", "worker", "broker", "leader", "driver")
+"""The same for several brokers."""
 
 CALLS = (
     ApiKey.INIT_PRODUCER_ID,
@@ -78,9 +87,9 @@ class Kill(NamedTuple):
         return f"{self.victim} {self.point}"
 
 
-def plan(seed: int, kills: int, calls: Sequence[int] = CALLS, victims: Sequence[str] = VICTIMS) -> list[Kill]:
+def plan(seed: int, kills: int, calls: Sequence[int] = CALLS, nodes: int = 1) -> list[Kill]:
     """Kills in turn over all victims, at points drawn by chance."""
-    chance = random.Random(seed)
+    chance, victims = random.Random(seed), VICTIMS if nodes == 1 else CLUSTER_VICTIMS
     return [
         Kill(
             victims[number % len(victims)],
@@ -103,6 +112,8 @@ class Ordeal:
         self.brokers: list[Broker] = []
         self._nodes = nodes
         self._mover: Mover | None = None
+        self._absent: Broker | None = None
+        """A leader that was killed and is not started yet."""
         self._passages: list[Passage] = []
         self.fed = 0
         self.kills: Counter[str] = Counter()
@@ -139,7 +150,7 @@ class Ordeal:
             coordinator = CoordinatorServer(self.home / "coordinator", SESSION_MS)
             coordinator.start()
             self._stack.callback(coordinator.close)
-            flags["metadata"] = coordinator.url
+            flags |= {"metadata": coordinator.url, "default_replication_factor": REPLICAS}
         for number in range(1, self._nodes + 1):
             passage = self._stack.enter_context(Passage())
             own: dict[str, Flag] = {"node_id": number, "advertised_port": passage.port}
@@ -166,7 +177,20 @@ class Ordeal:
                 self.feed()
                 self._until(trap.sprung.is_set, POINT_S_MAX, f"the point of {kill} did not come", tally)
                 self._set_trap(None)
+            self._await_failover(tally)
             print(f"{time.monotonic() - began_s:6.1f} s  {number:3} of {len(kills)}  {kill}", flush=True)
+
+    def _await_failover(self, tally: Tally) -> None:
+        """Without the leader that was killed: what was fed comes out. Then it returns, and all replicas are in sync."""
+        if self._absent is None:
+            return
+        self.feed()
+        target = self.fed
+        self._until(lambda: sum(tally().values()) >= target, FINISH_S_MAX, "no other broker took over")
+        self._absent.start()
+        self._absent = None
+        with raw_cluster(self.bootstrap) as cluster:
+            self._until(partial(_are_in_sync, cluster), FINISH_S_MAX, "not all replicas are in sync again")
 
     def finish(self, tally: Tally) -> None:
         """Let the pipeline do the rest, then compare: every record that was fed has come out, once."""
@@ -199,6 +223,11 @@ class Ordeal:
     # -- victims
 
     def _kill(self, victim: str, caller_port: int) -> None:
+        if victim == "leader":
+            self._absent = self._leader()
+            self._absent.kill()
+            self.kills[victim] += 1
+            return
         if victim == "broker":
             broker = self.brokers[self.kills[victim] % len(self.brokers)]
             broker.kill()
@@ -209,6 +238,13 @@ class Ordeal:
         for pid in pids:
             kill_9(pid)
         self.kills[victim] += bool(pids)
+
+    def _leader(self) -> Broker:
+        """The leader of one partition after the other, of the topics and of the transactions."""
+        with raw_cluster(self.bootstrap) as cluster:
+            found = sorted(view(cluster).partitions.items())
+        led = [one.leader for (topic, _), one in found if topic in (INPUT, OUTPUT, TRANSACTIONS)]
+        return self.brokers[max(led[self.kills["leader"] * PARTITIONS % len(led)], 1) - 1]
 
     def _drivers(self) -> list[int]:
         process = self._process
@@ -270,7 +306,13 @@ class Ordeal:
     def _create(self, *names: str) -> None:
         topic = messages.CreateTopicsRequest.CreatableTopic
         wanted = [
-            topic(name=name, num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[])
+            topic(
+                name=name,
+                num_partitions=PARTITIONS,
+                replication_factor=min(REPLICAS, self._nodes),
+                assignments=[],
+                configs=[],
+            )
             for name in names
         ]
         with Cluster(read_access({"bootstrap.servers": self.bootstrap})) as cluster:
@@ -314,6 +356,14 @@ class TopicTally:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def _are_in_sync(cluster: Cluster) -> bool:
+    try:
+        found = view(cluster).partitions
+    except ClientError:  # the broker that was asked is not ready yet
+        return False
+    return all(len(one.isr) == len(one.replicas) for one in found.values())
 
 
 def _must_arrive(error: KafkaError | None, _: object) -> None:

@@ -79,4 +79,4 @@ def test_a_lake_survives_one_kill_of_each(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_lake_survives_many_kills(tmp_path: Path) -> None:
-    print(survive(tmp_path, plan(SEED, KILLS, CALLS), NODES))
+    print(survive(tmp_path, plan(SEED, KILLS, CALLS, NODES), NODES))

@@ -1,10 +1,12 @@
 """One member of a consumer group as a process, through a Python client: reads, prints, commits. Never ends by itself.
 
-Arguments: client, bootstrap, JSON of {"group": …, "topics": […], "commit": "after" | "before" | "auto", …}. Each line
-on stdout is JSON: {"holds": [[topic, partition], …]} whenever that changes, {"read": [topic, partition, offset, value]}
-for each record, {"committed": [topic, partition, offset]} after each commit, {"refused": the client's word} when a
-commit is not taken, {"failed": …} for what no rebalance explains. `before` commits first and tells of the records only
-when that is done. It leaves the group cleanly when its input ends. The members in Java and Node speak the same words.
+Arguments: client, bootstrap, JSON of {"group": …, "topics": […], "commit": "after" | "before" | "auto", "reset":
+"earliest" | "none", …}; with "assigned": [[topic, partition], …] it reads these from offset 0, outside of any group.
+Each line on stdout is JSON: {"holds": [[topic, partition], …]} whenever that changes, {"read": [topic, partition,
+offset, value]} for each record, {"committed": [topic, partition, offset]} after each commit, {"refused": the client's
+word} when a commit is not taken, {"failed": …} for what no rebalance explains. `before` commits first and tells of the
+records only when that is done. It leaves the group cleanly when its input ends. The members in Java, Node and Go speak
+the same words.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class Confluent:
     """confluent-kafka, one record at a time: nothing is in hand that a rebalance inside poll could take away."""
 
     def __init__(self, bootstrap: str, options: dict[str, Any]) -> None:
-        from confluent_kafka import Consumer, KafkaError
+        from confluent_kafka import Consumer, KafkaError, TopicPartition
 
         self._passing = {
             KafkaError._ALL_BROKERS_DOWN,
@@ -56,9 +58,12 @@ class Confluent:
         self._mode = options["commit"]
         self._held: set[tuple[str, int]] = set()
         self._consumer = Consumer(self._settings(bootstrap, options))
-        self._consumer.subscribe(
-            options["topics"], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
-        )
+        if "assigned" in options:
+            self._consumer.assign([TopicPartition(topic, at, 0) for topic, at in options["assigned"]])
+        else:
+            self._consumer.subscribe(
+                options["topics"], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            )
 
     def _settings(self, bootstrap: str, options: dict[str, Any]) -> dict[str, Any]:
         is_classic = options["protocol"] == "classic"
@@ -66,8 +71,8 @@ class Confluent:
             "bootstrap.servers": bootstrap,
             "group.id": options["group"],
             "group.protocol": options["protocol"],
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": self._mode == AUTO,
+            "auto.offset.reset": {"none": "error"}.get(options["reset"], options["reset"]),
+            "enable.auto.commit": self._mode == AUTO and "assigned" not in options,
             "auto.commit.interval.ms": AUTO_COMMIT_MS,
             "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
             "session.timeout.ms": options["session_ms"] if is_classic else None,
@@ -134,7 +139,7 @@ class Aiokafka:
         asyncio.run(self._run())
 
     async def _run(self) -> None:
-        from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+        from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
         from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
         in_hand = asyncio.Lock()
@@ -147,19 +152,26 @@ class Aiokafka:
             async def on_partitions_assigned(self, assigned: Any) -> None:
                 say_holds(assigned)
 
+        assigned = [TopicPartition(topic, at) for topic, at in self._options.get("assigned", [])]
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap,
-            group_id=self._options["group"],
+            group_id=self._options["group"] if not assigned else None,
             group_instance_id=self._options.get("instance"),
-            auto_offset_reset="earliest",
-            enable_auto_commit=self._mode == AUTO,
+            # It looks for a committed position before it can be given one: without any reset that would be an error.
+            auto_offset_reset=self._options["reset"] if not assigned else "earliest",
+            enable_auto_commit=self._mode == AUTO and not assigned,
             auto_commit_interval_ms=AUTO_COMMIT_MS,
             session_timeout_ms=self._options["session_ms"],
             heartbeat_interval_ms=BEAT_MS,
             partition_assignment_strategy=(RangePartitionAssignor,),
         )
-        self._consumer.subscribe(self._options["topics"], listener=Listener())
+        if assigned:
+            self._consumer.assign(assigned)
+        else:
+            self._consumer.subscribe(self._options["topics"], listener=Listener())
         await self._consumer.start()
+        for place in assigned:
+            self._consumer.seek(place, 0)
         while not is_told_to_leave():
             wait_ms = int(POLL_S * 1000)
             found = await self._consumer.getmany(timeout_ms=wait_ms, max_records=BATCH_RECORDS)
@@ -194,7 +206,7 @@ class KafkaPython:
     """kafka-python. It rebalances inside poll."""
 
     def __init__(self, bootstrap: str, options: dict[str, Any]) -> None:
-        from kafka import ConsumerRebalanceListener, KafkaConsumer
+        from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
         from kafka.coordinator.assignors.range import RangePartitionAssignor
 
         class Listener(ConsumerRebalanceListener):
@@ -205,12 +217,13 @@ class KafkaPython:
                 say_holds(assigned)
 
         self._mode = options["commit"]
+        assigned = [TopicPartition(topic, at) for topic, at in options.get("assigned", [])]
         self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
-            group_id=options["group"],
+            group_id=options["group"] if not assigned else None,
             group_instance_id=options.get("instance"),
-            auto_offset_reset="earliest",
-            enable_auto_commit=self._mode == AUTO,
+            auto_offset_reset=options["reset"],
+            enable_auto_commit=self._mode == AUTO and not assigned,
             auto_commit_interval_ms=AUTO_COMMIT_MS,
             session_timeout_ms=options["session_ms"],
             heartbeat_interval_ms=BEAT_MS,
@@ -222,7 +235,12 @@ class KafkaPython:
             # first answer may well be that it knows none yet.
             while not self._consumer.partitions_for_topic(topic):
                 continue
-        self._consumer.subscribe(options["topics"], listener=Listener())
+        if assigned:
+            self._consumer.assign(assigned)
+            for place in assigned:
+                self._consumer.seek(place, 0)
+        else:
+            self._consumer.subscribe(options["topics"], listener=Listener())
 
     def run(self) -> None:
         while not is_told_to_leave():

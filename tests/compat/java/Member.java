@@ -36,7 +36,12 @@ public final class Member implements ConsumerRebalanceListener {
         mode = options.get("commit").asText();
         List<String> topics = new ArrayList<>();
         options.get("topics").forEach(one -> topics.add(one.asText()));
-        if (topics.get(0).startsWith("^")) {
+        List<TopicPartition> assigned = new ArrayList<>();
+        options.path("assigned").forEach(one -> assigned.add(new TopicPartition(one.get(0).asText(), one.get(1).asInt())));
+        if (!assigned.isEmpty()) {
+            consumer.assign(assigned);
+            assigned.forEach(one -> consumer.seek(one, 0));
+        } else if (topics.get(0).startsWith("^")) {
             consumer.subscribe(new SubscriptionPattern(topics.get(0).substring(1)), this);
         } else {
             consumer.subscribe(topics, this);
@@ -128,8 +133,9 @@ public final class Member implements ConsumerRebalanceListener {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", bootstrap);
         settings.put("group.id", options.get("group").asText());
-        settings.put("auto.offset.reset", "earliest");
-        settings.put("enable.auto.commit", options.get("commit").asText().equals("auto"));
+        settings.put("auto.offset.reset", options.get("reset").asText());
+        boolean isAutomatic = options.get("commit").asText().equals("auto");
+        settings.put("enable.auto.commit", isAutomatic && !options.has("assigned"));
         settings.put("auto.commit.interval.ms", 100);
         settings.put("max.poll.records", 20);
         settings.put("reconnect.backoff.max.ms", 300);

@@ -264,6 +264,16 @@ class ReplicaTracker:
         members = {one.broker_id for one in change.isr}
         return placed.leader in placed.removing and bool(placed.adding) and set(placed.adding) <= members
 
+    def without_move(self, change: IsrChange) -> IsrChange | None:
+        """The same change without the added replicas that would join by it: the others join while the leader cannot be
+        moved, because it may need them to commit its last records. None if nothing else changes."""
+        placed = self.placed
+        isr = [one for one in change.isr if one.broker_id in placed.isr or one.broker_id not in placed.adding]
+        rest = change._replace(isr=isr)
+        if {one.broker_id for one in isr} == set(placed.isr) or self.moves_leader(rest):
+            return None
+        return rest
+
     def are_equal(self, start_offset: int, end_offset: int) -> bool:
         """Whether every replica that may lead after the move has exactly the records from `start_offset`, if it is
         being added, to `end_offset`."""

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.core.errors import (
     BrokerError,
     InconsistentProtocol,
+    Loading,
     MemberIdRequired,
     UnknownMember,
     message_of,
@@ -161,7 +162,10 @@ class GroupHandlers:
         answer = call.answer_later()
 
         def answered(outcome: BrokerError | None) -> None:
-            answer(messages.HeartbeatResponse(error_code=_code(outcome)))
+            # As Kafka: clients do not expect Loading here, and some of them give up. The session of the member starts
+            # again once the group is loaded.
+            is_loading = isinstance(outcome, Loading)
+            answer(messages.HeartbeatResponse(error_code=0 if is_loading else _code(outcome)))
 
         self._verbs.heartbeat(
             call.session,
@@ -219,6 +223,10 @@ def _joined(call: Call, member_id: str, outcome: Joined | BrokerError) -> messag
 
 
 def _synced(outcome: Assigned | BrokerError) -> messages.SyncGroupResponse:
+    if isinstance(
+        outcome, Loading
+    ):  # as Kafka: the round is lost with the coordinator, so the member joins again
+        return messages.SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     if isinstance(outcome, BrokerError):
         return messages.SyncGroupResponse(error_code=_code(outcome))
     return messages.SyncGroupResponse(

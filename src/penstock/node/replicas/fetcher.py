@@ -21,6 +21,10 @@ from penstock.node.runtime.tasks import Tasks
 
 WAIT_MS = 500
 """How long the leader waits for records before it answers with none."""
+JOIN_S = 0.02
+"""A Fetch that waits for records is given up after this time if a partition joins: nothing of it is committed before it
+is fetched. Partitions that join together share the next one."""
+WAIT_MS_MIN = 10
 TIMEOUT_MS = 10_000
 """How long the leader may take beyond that."""
 PARTITION_BYTES_MAX = 2 << 20
@@ -77,6 +81,10 @@ class ReplicaFetcher:
         """In the order of the next Fetch."""
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
+        self._poll: asyncio.Timeout | None = None
+        """The Fetch that waits for records; it ends early when a partition joins."""
+        self._polled_s = 0.0
+        """When that Fetch was sent."""
         self._tasks = Tasks()
         self._is_running = False
 
@@ -86,6 +94,8 @@ class ReplicaFetcher:
     def add(self, followed: FollowedPartition) -> None:
         self._followed[followed.id] = followed
         self.wake()
+        if self._poll is not None:
+            self._poll.reschedule(max(self._loop.time(), self._polled_s + JOIN_S))
         if not self._is_running:
             self._is_running = True
             self._tasks.spawn(self._run())
@@ -110,7 +120,7 @@ class ReplicaFetcher:
                 self._wake.clear()
                 due, wait_s = self._due()
                 if due:
-                    await self._fetch(due)
+                    await self._fetch(due, wait_s)
                 else:
                     await self._pause(wait_s)
         finally:
@@ -137,27 +147,34 @@ class ReplicaFetcher:
         except TimeoutError:
             return
 
-    async def _fetch(self, due: list[FollowedPartition]) -> None:
-        """One Fetch. Waits until everything that it brought is durable: its answer is what the next one reports."""
+    async def _fetch(self, due: list[FollowedPartition], next_s: float) -> None:
+        """One Fetch. Waits until everything that it brought is durable: its answer is what the next one reports. The
+        other partitions have their turn after `next_s`."""
         added_bytes_max = self._throttle.fetch_bytes_max
         wanted = [one.wanted(added_bytes_max if one.is_added else PARTITION_BYTES_MAX) for one in due]
         is_whole = len(due) == len(self._followed)
         self._meters.replica_fetches += 1
+        self._polled_s = self._loop.time()
         try:
-            answers = await fetch_as_replica(
-                self._links,
-                self._leader_id,
-                self._identity(),
-                wanted,
-                bytes_max=max(added_bytes_max, RESPONSE_BYTES_MAX if self._throttle.rate() <= 0 else 0),
-                # The leader must not wait for these while others have their turn soon.
-                wait_ms=WAIT_MS if is_whole else round(RETRY_S * 1000),
-                timeout_ms=TIMEOUT_MS,
-            )
+            async with asyncio.timeout(None) as self._poll:
+                answers = await fetch_as_replica(
+                    self._links,
+                    self._leader_id,
+                    self._identity(),
+                    wanted,
+                    bytes_max=max(added_bytes_max, RESPONSE_BYTES_MAX if self._throttle.rate() <= 0 else 0),
+                    # The leader must not wait for these while others have their turn soon.
+                    wait_ms=WAIT_MS if is_whole else max(WAIT_MS_MIN, round(next_s * 1000)),
+                    timeout_ms=TIMEOUT_MS,
+                )
+        except TimeoutError:
+            return
         except BrokerError as error:
             for one in due:
                 one.delay(error)
             return
+        finally:
+            self._poll = None
         if due[0].id in self._followed:
             self._followed[due[0].id] = self._followed.pop(due[0].id)
         read_bytes = sum(len(answers[one.id].records) for one in due if one.is_added)

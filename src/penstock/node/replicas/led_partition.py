@@ -78,7 +78,9 @@ class LedPartition:
             self._pause()
             return
         change = self._host.wanted_change(self)
-        if change is not None and not self.tracker.moves_leader(change):
+        if change is not None and self.tracker.moves_leader(change):
+            change = self.tracker.without_move(change)
+        if change is not None:
             self._host.propose(self, change)
 
     def bytes_left(self) -> int:

@@ -14,19 +14,26 @@ from penstock.node.topic_defaults import kafka_text
 from penstock.node.waist.broker_facts import Fact, broker_facts
 
 _PROTOCOL = "PLAINTEXT"
+_FACTOR = "default_replication_factor"
 LISTENERS = "penstock.listeners"
 """The addresses of all doors, so that a tool that knows one Kafka address finds the others."""
 
 
 def fixed_entries(
-    settings: Settings, data_directory: str, advertised: Address, doors: Mapping[str, Address]
+    settings: Settings,
+    data_directory: str,
+    advertised: Address,
+    doors: Mapping[str, Address],
+    factor: int = 1,
 ) -> list[ConfigEntry]:
-    """Settings of the broker that cannot be changed at run time. `doors` are the advertised addresses of all doors."""
+    """Settings of the broker that cannot be changed at run time. `doors` are the advertised addresses of all doors,
+    `factor` is the default replication factor, which may follow from the number of machines."""
     entries = [
         _node_entry(one.kafka, one, data_directory if one.name == "data_dir" else getattr(settings, one.name))
         for one in DEFINITIONS
-        if one.kafka is not None and one.kafka not in BROKER_SETTINGS
+        if one.kafka is not None and one.kafka not in BROKER_SETTINGS and one.name != _FACTOR
     ]
+    entries.append(_factor_entry(factor, is_configured=settings.default_replication_factor == factor))
     own = DEFINITION_OF["node_id"]
     entries.append(_node_entry("broker.id", own, settings.node_id))
     listening = Address(settings.host, settings.port)
@@ -44,7 +51,7 @@ def fixed_entries(
         )
     )
     entries += [one._replace(is_read_only=True) for one in describe_coarse()]
-    entries += [_fact_entry(fact) for fact in broker_facts(settings)]
+    entries += [_fact_entry(fact) for fact in broker_facts(settings, factor)]
     return entries
 
 
@@ -68,6 +75,15 @@ def _node_entry(name: str, definition: SettingDefinition, value: object) -> Conf
     if value != definition.default:
         synonyms.insert(0, Synonym(name, kafka_text(value), "configured"))
     return _read_only(name, _kind(definition), definition.meaning, synonyms)
+
+
+def _factor_entry(factor: int, *, is_configured: bool) -> ConfigEntry:
+    """The factor that counts: Kafka has no value for one that the cluster chooses."""
+    definition = DEFINITION_OF[_FACTOR]
+    name = definition.kafka
+    assert name is not None
+    synonym = Synonym(name, str(factor), "configured" if is_configured else "default")
+    return _read_only(name, _kind(definition), definition.meaning, [synonym])
 
 
 def _address_entry(name: str, address: Address, doc: str) -> ConfigEntry:

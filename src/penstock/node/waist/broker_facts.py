@@ -22,12 +22,11 @@ class Fact(NamedTuple):
     doc: str
 
 
-def broker_facts(settings: Settings) -> list[Fact]:
-    """All of them, for a node with the given settings."""
+def broker_facts(settings: Settings, factor: int) -> list[Fact]:
+    """All of them, for a node with the given settings and default replication factor."""
     session_ms, heartbeat_ms = settings.consumer_group_session_ms, settings.consumer_group_heartbeat_ms
     (session_low, session_high), (beat_low, beat_high) = GROUP_BOUNDS[SESSION_MS], GROUP_BOUNDS[HEARTBEAT_MS]
     retention = str(settings.offsets_retention_ms // _MINUTE_MS)
-    factor = settings.default_replication_factor
     isr_size_min = str(factor - 1 if factor > 2 else 1)
     derived = (
         ("group.consumer.min.session.timeout.ms", min(session_low, session_ms), "Bound for groups."),

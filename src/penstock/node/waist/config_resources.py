@@ -15,6 +15,7 @@ from penstock.core.errors import InvalidRequest
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
 from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.cluster.assignment import default_factor
 from penstock.core.machines.cluster.values import KAFKA_LISTENER
 from penstock.core.model import check_topic_name
 from penstock.core.resource_config import ResourceKind
@@ -90,7 +91,8 @@ class BrokerConfigs:
         entries = [changed_for_one(entry) for entry in found]
         advertised = self._advertised()
         doors = broker.listeners or {KAFKA_LISTENER: advertised}
-        entries += fixed_entries(broker.settings, broker.data_directory, advertised, doors)
+        factor = default_factor(broker.catalog.cluster, broker.settings.default_replication_factor)
+        entries += fixed_entries(broker.settings, broker.data_directory, advertised, doors, factor)
         return sorted(entries, key=lambda entry: entry.name)
 
     def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:

@@ -219,6 +219,25 @@ def test_a_replica_that_is_added_joins_without_a_pause() -> None:
     run(test)
 
 
+def test_the_others_join_while_the_leader_cannot_be_moved_yet() -> None:
+    """With its minimum of two, the last record is committed with broker 2 only, and the move waits for that."""
+
+    async def test() -> None:
+        hand = Hand()
+        host, led = staged(hand, [1, 2], [3], min_insync_replicas="2", **OS)
+        append(hand, led.partition)
+        host.play.fence(2)
+        host.play.unfence(2)
+        led.tracker.adopt(host.play.partition("orders"))
+        fetch(host, led, 1, broker_id=3)
+        assert not led.partition.is_writable and not host.proposed, "it is paused, but cannot commit"
+        await asyncio.sleep(PAUSE_S_MAX)
+        fetch(host, led, 1, broker_id=2)
+        assert [[one.broker_id for one in change.isr] for change in host.proposed] == [[1, 2]]
+
+    run(test)
+
+
 def test_a_replica_that_is_silent_for_too_long_leaves() -> None:
     async def test() -> None:
         hand = Hand()
