@@ -10,18 +10,18 @@ REPLICAS_MIN = 3
 """With fewer replicas there is no majority against one of them."""
 
 
-class Verdict(NamedTuple):
+class ScrubVerdict(NamedTuple):
     """The replicas that differ from the majority, and its checksum; without a majority, none and an empty one."""
 
     losers: tuple[int, ...]
     digest: bytes
 
 
-def find_minority(digests: Mapping[int, bytes]) -> Verdict | None:
+def find_minority(digests: Mapping[int, bytes]) -> ScrubVerdict | None:
     """Checksums by broker; None if all are equal."""
     if len(set(digests.values())) <= 1:
         return None
     ((digest, count),) = Counter(digests.values()).most_common(1)
     if len(digests) < REPLICAS_MIN or 2 * count <= len(digests):
-        return Verdict((), b"")
-    return Verdict(tuple(sorted(one for one, other in digests.items() if other != digest)), digest)
+        return ScrubVerdict((), b"")
+    return ScrubVerdict(tuple(sorted(one for one, other in digests.items() if other != digest)), digest)

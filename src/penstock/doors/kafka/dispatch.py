@@ -100,11 +100,7 @@ class Dispatch:
             **transactions.handlers(),
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
-        on_links: dict[int, Handler] = {
-            ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open,
-            **IsrChangeHandlers(waist).handlers(),
-            **ScrubHandlers(waist).handlers(),
-        }
+        on_links = {ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open, **_calls_on_links(waist)}
         between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers()
         self._versions = VersionsHandler(
             advertised_versions([*self._handlers, *own]),
@@ -192,3 +188,8 @@ class Dispatch:
         """The doors are closing: answer waiting fetches and group members."""
         self._fetch.release_waiting()
         self._waist.groups.release_waiting()
+
+
+def _calls_on_links(waist: Waist) -> dict[int, Handler]:
+    """Handlers of calls that only other brokers may send, and no client's call inside."""
+    return IsrChangeHandlers(waist).handlers() | ScrubHandlers(waist).handlers()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from penstock.core.errors import BrokerError, CorruptBatch, TornSegment
 from penstock.core.log.range_checksum import RangeChecksum, choose_end, first_boundary
 from penstock.core.replication.rate_limit import RateLimit
-from penstock.core.replication.scrub_verdict import Verdict, find_minority
+from penstock.core.replication.scrub_verdict import ScrubVerdict, find_minority
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.scrub_calls import ScrubProgress, WantedChecksum, ask_checksum
 from penstock.node.replicas.checksums import RANGE_BYTES, checksum_of
@@ -197,7 +197,7 @@ class Scrub:
         self._runtime.meters.scrub_differences += 1
         self._report(led, start, end, f"this broker has damaged records and repairs them: {error}")
 
-    async def _settle(self, led: LedPartition, start: int, end: int, verdict: Verdict) -> None:
+    async def _settle(self, led: LedPartition, start: int, end: int, verdict: ScrubVerdict) -> None:
         """Replicas that differ from the majority fail. The others decide themselves, on what they read."""
         placed = led.tracker.placed
         if not verdict.losers:

@@ -49,7 +49,7 @@ class ScrubVerbs:
     ) -> RangeChecksum:
         """The checksum of a range of the replica here. `expected`: the leader says that most replicas have this one; a
         replica that differs from it fails, and is copied again."""
-        require_peer(session)
+        self._check_peer(session)
         from penstock.node.replicas.checksums import checksum_of
         from penstock.node.replicas.scrub import differing
 
@@ -71,8 +71,12 @@ class ScrubVerbs:
 
     def scrub_here(self, session: Session, topic: str | None, *, is_started: bool) -> ScrubProgress:
         """What this broker has compared; with `is_started` it begins a round. For other brokers."""
-        require_peer(session)
+        self._check_peer(session)
         return self._scrub(topic, is_started=is_started)
+
+    def _check_peer(self, session: Session) -> None:
+        self._authorization.authorize(session, Operation.CLUSTER_ACTION, CLUSTER)
+        require_peer(session)
 
     def _scrub(self, topic: str | None, *, is_started: bool) -> ScrubProgress:
         scrub = self._replication.scrub
@@ -98,6 +102,8 @@ class ScrubVerbs:
     async def progress(self, session: Session) -> list[BrokerScrub]:
         """What the brokers have compared since they were started."""
         self._authorization.authorize(session, Operation.DESCRIBE, CLUSTER)
+        if self._broker.replication is None:
+            return []
         return await self._ask_all(None, is_started=False)
 
     async def _ask_all(self, topic: str | None, *, is_started: bool) -> list[BrokerScrub]:
