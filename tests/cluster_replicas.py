@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event, encode, key_of
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import PartitionId
@@ -60,3 +61,17 @@ def compacted(events: Sequence[Event]) -> list[Event]:
     """A snapshot: the last event of each key, without tombstones."""
     last = {key_of(event): event for event in events}
     return [event for event in last.values() if encode(event)[1] is not None]
+
+
+def state(catalog: Catalog) -> object:
+    cluster = catalog.cluster
+    return (
+        catalog.topics,
+        cluster.cluster_id,
+        cluster.broker_epoch,
+        cluster.brokers,
+        list(cluster.partitions()),
+        cluster.ring_brokers(),
+        [cluster.load(topic.id) for topic in catalog.topics],
+        {topic.id: cluster.isr_size_min(topic.id) for topic in catalog.topics},
+    )

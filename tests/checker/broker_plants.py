@@ -5,6 +5,8 @@ right processes die; a checker that finds none of them proves nothing.
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from pathlib import Path
 
 from penstock.core.log.log import Log
@@ -14,7 +16,7 @@ from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
 from penstock.core.replication.tracker import ReplicaTracker
 from penstock.node.replicas.replica import Replica
 
-_WATERMARK = "planted-watermark"
+_NOTES_S = 1.0
 
 
 def acks_before_replication() -> None:
@@ -41,16 +43,26 @@ def elects_any_replica() -> None:
     transition.elect = elect_any  # type: ignore[attr-defined]
 
 
+def _note_of(log: Log) -> Path:
+    """A file outside of the log, which must not have others."""
+    home = Path(sys.argv[sys.argv.index("--data-dir") + 1]).parent / "watermarks"
+    home.mkdir(exist_ok=True)
+    return home / log.directory.replace("/", "-")
+
+
 def truncates_to_high_watermark() -> None:
-    """A broker that starts cuts its logs where they were committed as far as it knew."""
+    """A broker that starts truncates its logs to the high watermark, which it writes down only now and then."""
     advance, sync_recovered = Log.advance, Replica.sync_recovered
+    noted_s: dict[str, float] = {}
 
     def advance_and_note(self: Log, offset: int) -> None:
         advance(self, offset)
-        Path(self.directory, _WATERMARK).write_text(str(self.high_watermark))
+        if time.monotonic() - noted_s.get(self.directory, 0.0) > _NOTES_S:
+            noted_s[self.directory] = time.monotonic()
+            _note_of(self).write_text(str(self.high_watermark))
 
     async def cut_and_sync(self: Replica) -> None:
-        noted = Path(self.log.directory, _WATERMARK)
+        noted = _note_of(self.log)
         text = noted.read_text() if noted.exists() else ""
         if text and int(text) < self.log.end_offset:
             await asyncio.to_thread(self.truncate, int(text))

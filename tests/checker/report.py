@@ -43,6 +43,7 @@ class Report:
     def __init__(self, outcomes: Sequence[Outcome], skipped: dict[str, str]) -> None:
         self._outcomes = outcomes
         self.skipped = skipped
+        self._commit = _commit()
 
     def figures(self) -> dict[str, Any]:
         outcomes = self._outcomes
@@ -71,7 +72,7 @@ class Report:
         lacks = {part: why for outcome in self._outcomes for part, why in outcome.lacks.items()}
         return {
             "brokers": plan.peer,
-            "commit": _commit(),
+            "commit": self._commit,
             "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "nodes": plan.nodes,
             "replication_factor": plan.rf,

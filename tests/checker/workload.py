@@ -64,6 +64,8 @@ COMMITTED_S_MAX = 60.0
 CRASH_STEP_SHARE = 1 / 400
 CALM_S_MAX = 400.0
 """How long a run goes on without faults until it has all its operations."""
+FAULTY_MAX = 3
+"""Faults go on for so many times the planned seconds at most."""
 COUNT_S = 0.5
 T = TypeVar("T")
 ROOTS = (Path(__file__).resolve().parents[1], Path(__file__).resolve().parents[2] / "src")
@@ -211,9 +213,9 @@ class Run:
         self._await_first_acknowledgements()
         # Chances of its own: the same faults follow from the seed, whenever workers happen to be killed.
         nemesis = self._around.make_nemesis(random.Random(f"nemesis {self._plan.seed}"), self.note)
-        end_s = time.monotonic() + self._plan.seconds
-        crash_s = time.monotonic() + self._rng.uniform(0.2, 1.0) * self._plan.crash_s_mean
-        while (left_s := end_s - time.monotonic()) > 0:
+        began_s = time.monotonic()
+        crash_s = began_s + self._rng.uniform(0.2, 1.0) * self._plan.crash_s_mean
+        while (left_s := self._faulty_s(began_s)) > 0:
             nemesis.turn(left_s)
             self._check_hands()
             if time.monotonic() >= crash_s:
@@ -222,6 +224,14 @@ class Run:
         self._await_operations()
         self._stop_all()
         self.outcome.load_ops = self._count()
+
+    def _faulty_s(self, began_s: float) -> float:
+        """How long faults go on: as long as planned, and on a slow machine until half of the operations are done."""
+        planned_s, passed_s = self._plan.seconds, time.monotonic() - began_s
+        if passed_s < planned_s:
+            return planned_s - passed_s
+        is_slow = self._count() < self._plan.ops_min / 2
+        return max(0.0, FAULTY_MAX * planned_s - passed_s) if is_slow else 0.0
 
     def _await_operations(self) -> None:
         """Without faults, until there are as many as were asked for."""

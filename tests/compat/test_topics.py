@@ -7,6 +7,7 @@ import pytest
 from compat.raw import RawConnection
 from compat.roster import JAVA, KAFKA_PYTHON, KAFKAJS, able
 from compat.vocabulary import Client, CreateTopic, Sent, refused
+from several_brokers import NODES
 
 BAD_NAMES = [".", "..", "a/b", "with space", "ü", "x" * 250]
 BAD_CONFIGS = [{"no.such.setting": "1"}, {"retention.ms": "soon"}, {"cleanup.policy": "shred"}]
@@ -57,7 +58,7 @@ def test_invalid_configs(client: Client, configs: dict[str, str], fresh: str) ->
 @pytest.mark.parametrize("client", ADMINS, indirect=True)
 def test_more_replicas_than_brokers(client: Client, fresh: str) -> None:
     with refused("INVALID_REPLICATION_FACTOR"):
-        client.create_topic(fresh, 1, 3, {})
+        client.create_topic(fresh, 1, NODES + 2, {})
 
 
 @pytest.mark.parametrize("client", ADMINS, indirect=True)

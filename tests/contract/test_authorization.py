@@ -203,6 +203,8 @@ OPEN_ROUTES = {"healthz", "readyz", "openapi"}
 """What watches a broker has no identity; the description is the same everywhere."""
 LISTING_ROUTES = {"list_topics": "topics", "list_groups": "groups"}
 BODIES: dict[str, Any] = {
+    "elect": {"partitions": [{"topic": TOPIC}]},
+    "reassign": {"reassignments": [{"topic": TOPIC, "replicas": [1]}]},
     "publish": {"topic": TOPIC, "value": "2"},
     "publish_batch": {"topic": TOPIC, "messages": [{"value": "2"}]},
     "create_topic": {"name": "new"},

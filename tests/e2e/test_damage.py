@@ -149,7 +149,7 @@ def test_a_damaged_catalog_after_a_kill_deletes_no_topic(tmp_path: Path) -> None
         path = broker.data_dir / "metadata" / f"{0:020d}.log"
         good = path.read_bytes()
         path.write_bytes(good[:100] + bytes([good[100] ^ 1]) + good[101:])
-        with pytest.raises(BrokerDied, match="restore the file"):
+        with pytest.raises(BrokerDied, match="restore it"):
             broker.start()
         path.write_bytes(good[:-1])
         broker.start()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
+from checker.sight import view
 from conditions import until
 from e2e.cluster_up import COMMAND, EXIT_S_MAX, is_running
+from e2e.move_clients import raw_cluster
 from etcd_cluster import free_addresses
 from penstock import Admin, Consumer, Producer
+from penstock.client.raw.cluster import Cluster
 from penstock.testing import Broker
 
 
@@ -38,9 +42,15 @@ def etcd_health(broker: Broker) -> set[str]:
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> Iterator[list[Broker]]:
+def members() -> list[str]:
+    """The addresses of three members."""
+    return [str(address) for address in free_addresses(3)]
+
+
+@pytest.fixture
+def three(tmp_path: Path, members: list[str]) -> Iterator[list[Broker]]:
     """Brokers 1 to 3, each with a member, not yet started."""
-    listed = ",".join(f"{number}@{address}" for number, address in enumerate(free_addresses(3), 1))
+    listed = ",".join(f"{number}@{address}" for number, address in enumerate(members, 1))
     brokers = [Broker(tmp_path / str(number), {"node_id": number, "cluster": listed}) for number in (1, 2, 3)]
     with ExitStack() as running:
         for broker in brokers:
@@ -88,6 +98,57 @@ def test_three_machines_wait_for_each_other_and_lose_one(three: list[Broker]) ->
         assert broker.stop(EXIT_S_MAX) == 0
     for pid in members:
         gone(pid)
+
+
+def test_a_broker_whose_disk_was_lost_is_replaced(three: list[Broker], members: list[str]) -> None:
+    """Its records come from the other brokers, its member of etcd from the other members."""
+    for broker in three:
+        broker.launch()
+    for broker in three:
+        broker.await_ready()
+    bootstrap = ",".join(broker.bootstrap for broker in three)
+    with Admin(bootstrap=bootstrap) as admin:
+        admin.create_topic("spread", 3, replicas=3)
+    with Producer(bootstrap=bootstrap) as producer:
+        for number in range(30):
+            producer.send("spread", str(number))
+    lost, other = three[1], members[0]
+    member = etcd_of(lost)
+    lost.kill()
+    gone(member)
+    shutil.rmtree(lost.data_dir)
+    (old,) = [one for one in etcdctl(other, "member", "list").splitlines() if "broker-2" in one]
+    etcdctl(other, "member", "remove", old.split(",")[0])
+    added = ("member", "add", "broker-2", f"--peer-urls={old.split(', ')[3]}")
+    until(lambda: is_done(other, *added), "the member was not added")  # etcd refuses for some seconds
+    lost.start()
+    until(lambda: "unstarted" not in etcdctl(other, "member", "list"), "the member did not join")
+    with closing(raw_cluster(bootstrap)) as cluster:
+        until(lambda: are_in_sync(cluster), "its replicas are not in sync again")
+    with Consumer("spread", bootstrap=bootstrap, until_end=True) as consumer:
+        assert sorted(int(message.value or b"") for message in consumer) == list(range(30))
+    for broker in reversed(three):
+        assert broker.stop(EXIT_S_MAX) == 0
+
+
+def _etcdctl(address: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["etcdctl", "--endpoints", address, *words], capture_output=True, text=True, timeout=EXIT_S_MAX
+    )
+
+
+def is_done(address: str, *words: str) -> bool:
+    return _etcdctl(address, *words).returncode == 0
+
+
+def etcdctl(address: str, *words: str) -> str:
+    ran = _etcdctl(address, *words)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def are_in_sync(cluster: Cluster) -> bool:
+    return all(len(one.isr) == 3 for name, one in view(cluster).partitions.items() if name[0] == "spread")
 
 
 def test_without_etcd_the_error_says_how_to_get_it(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from cluster_replicas import NOTHING, Replicas, compacted
+from cluster_replicas import NOTHING, Replicas, compacted, state
 from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
@@ -63,20 +63,6 @@ BROKER_LISTS = st.one_of(
 )
 NAMES = st.sampled_from(["a", "b", "c"])
 INTERNAL = "__subscriptions"
-
-
-def state(catalog: Catalog) -> object:
-    cluster = catalog.cluster
-    return (
-        catalog.topics,
-        cluster.cluster_id,
-        cluster.broker_epoch,
-        cluster.brokers,
-        list(cluster.partitions()),
-        cluster.ring_brokers(),
-        [cluster.load(topic.id) for topic in catalog.topics],
-        {topic.id: cluster.isr_size_min(topic.id) for topic in catalog.topics},
-    )
 
 
 class ClusterMachine(RuleBasedStateMachine):
@@ -201,6 +187,9 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # -- topics
 
+    def new_topic_id(self) -> bytes:
+        return (len(self.events) + 2).to_bytes(16, "big")
+
     @rule(
         name=NAMES,
         size=st.integers(1, 4),
@@ -209,7 +198,6 @@ class ClusterMachine(RuleBasedStateMachine):
         is_unclean=st.sampled_from([False, False, True]),
     )
     def create(self, name: str, size: int, factor: int, size_min: int, is_unclean: bool = False) -> None:
-        topic_id = (len(self.events) + 2).to_bytes(16, "big")
         self.append(
             lambda: self.catalog.decide_create_topic(
                 name,
@@ -218,7 +206,7 @@ class ClusterMachine(RuleBasedStateMachine):
                     "min.insync.replicas": str(size_min),
                     "unclean.leader.election.enable": "true" if is_unclean else "false",
                 },
-                topic_id=topic_id,
+                topic_id=self.new_topic_id(),
                 now_ms=0,
                 replication_factor=factor,
             )
@@ -227,15 +215,13 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(factor=st.integers(0, 3))
     def create_internal(self, factor: int) -> None:
         """A topic of the brokers, which has as many replicas as a new topic gets now, or one."""
-        topic_id = (len(self.events) + 2).to_bytes(16, "big")
-        is_new = self.catalog.find(INTERNAL) is None
-        if is_new and self.cluster.has_brokers:
+        if self.catalog.find(INTERNAL) is None and self.cluster.has_brokers:
             self.append(
                 lambda: self.catalog.decide_create_topic(
                     INTERNAL,
                     2,
                     {},
-                    topic_id=topic_id,
+                    topic_id=self.new_topic_id(),
                     now_ms=0,
                     internal=True,
                     replication_factor=default_factor(self.cluster, factor),
@@ -253,10 +239,9 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, assignments=st.lists(BROKER_LISTS, min_size=1, max_size=3))
     def create_assigned(self, name: str, assignments: list[list[int]]) -> None:
-        topic_id = (len(self.events) + 2).to_bytes(16, "big")
         self.append(
             lambda: self.catalog.decide_create_topic(
-                name, len(assignments), {}, topic_id=topic_id, now_ms=0, assignments=assignments
+                name, len(assignments), {}, topic_id=self.new_topic_id(), now_ms=0, assignments=assignments
             )
         )
 

@@ -315,9 +315,13 @@ def watching(watch: Watch) -> Iterator[None]:
 def _around_write(watch: Watch, write: Callable[..., int]) -> Callable[..., int]:
     def checked(self: Partition, append: Any, batch: memoryview, *rest: Any) -> int:
         watch.replicas.opened(self)
-        offset = write(self, append, batch, *rest)
-        watch.appended(self, offset, batch)
-        return offset
+
+        def append_and_tell(batch: memoryview, *rest: Any) -> int:
+            offset = append(batch, *rest)
+            watch.appended(self, offset, batch)  # before anybody is told, and before it is committed
+            return int(offset)
+
+        return write(self, append_and_tell, batch, *rest)
 
     return checked
 

@@ -24,6 +24,7 @@ from penstock.core.errors import MetadataUnavailable, TimedOut
 from penstock.core.model import Address
 from penstock.node.cluster.members import ClusterMember, parse_members
 from penstock.node.connections.addresses import is_loopback
+from penstock.node.etcd.failover import CallLimits
 from penstock.node.etcd.target import EtcdTarget, TlsFiles
 from penstock.node.settings import Settings
 from penstock.wire.etcd.messages import get
@@ -31,6 +32,9 @@ from penstock.wire.etcd.messages import get
 logger = logging.getLogger("penstock.etcd")
 
 DIRECTORY = "etcd"
+DATA = "data"
+LISTED_S_MAX = 1.0
+"""How long a member without data looks for an etcd that it was added to."""
 HEARTBEAT_MS = 200
 ELECTION_MS = 2_000
 """Brokers, Spark and etcd share few cores: a shorter timeout elects new leaders because of a busy CPU."""
@@ -52,7 +56,7 @@ _INSTALL = (
 )
 _REMEDIES = {
     "already been bootstrapped": "Its data directory is empty, but the cluster knows this member: restore the"
-    " directory, or replace the member with `etcdctl member remove` and `member add`. ",
+    " directory, or replace the member: `etcdctl member remove`, then `member add`, then restart this broker. ",
     "address already in use": "Another process uses its port: stop that one, or list another port in --cluster. ",
     "no space left on device": "The disk is full: free space. ",
     "cluster ID mismatch": "Another cluster uses these addresses: list the same members in --cluster on all machines. ",
@@ -97,7 +101,7 @@ async def running_member(settings: Settings) -> AsyncIterator[EtcdTarget]:
     """
     assert settings.cluster is not None
     plan = MemberPlan(parse_members(settings.cluster), settings.node_id, Path(settings.data_dir))
-    member = etcd_member(plan)
+    member = etcd_member(plan, replaces=await _replaces(plan))
     try:
         await member.start()
     except OSError as error:
@@ -106,6 +110,24 @@ async def running_member(settings: Settings) -> AsyncIterator[EtcdTarget]:
         yield plan.target
     finally:
         await member.stop()
+
+
+async def _replaces(plan: MemberPlan) -> bool:
+    """Whether this member has no data yet and was added to an etcd that runs: the operator replaces a lost one."""
+    from penstock.node.etcd.client import EtcdClient
+
+    others = plan.target.endpoints[1:]
+    if not others or (plan.data_dir / DIRECTORY / DATA).exists():
+        return False
+    client = EtcdClient(EtcdTarget(others, tls=plan.tls))
+    try:
+        return _peer_url(plan, plan.own) in await client.unstarted_urls(
+            CallLimits(LISTED_S_MAX, LISTED_S_MAX)
+        )
+    except (MetadataUnavailable, TimedOut):
+        return False  # no other member runs: all of them are new
+    finally:
+        client.close()
 
 
 async def await_majority(target: EtcdTarget) -> None:
@@ -128,8 +150,9 @@ async def await_majority(target: EtcdTarget) -> None:
         client.close()
 
 
-def etcd_member(plan: MemberPlan) -> SupervisedProcess:
-    """The member as a process that is yet to be started. Raises StartError if etcd is missing or not usable."""
+def etcd_member(plan: MemberPlan, *, replaces: bool = False) -> SupervisedProcess:
+    """The member as a process that is yet to be started; `replaces` one that was lost. Raises StartError if etcd is
+    missing or not usable."""
     program = find_etcd()
     home = plan.data_dir / DIRECTORY
     try:
@@ -138,7 +161,7 @@ def etcd_member(plan: MemberPlan) -> SupervisedProcess:
         raise StartError(f"Cannot create etcd's data directory {home}: {error.strerror}.") from error
     return SupervisedProcess(
         "etcd",
-        member_command(program, etcd_version(program), plan),
+        member_command(program, etcd_version(program), plan, replaces=replaces),
         home / "etcd.log",
         environment=member_environment(os.environ),
         explain=explain,
@@ -182,22 +205,24 @@ def member_command(
     version: tuple[int, int, int],
     plan: MemberPlan,
     resolve: Callable[[str], str] = socket.gethostbyname,
+    *,
+    replaces: bool = False,
 ) -> list[str]:
     """The command line of this broker's member. Raises StartError if its host name has no address."""
     own, scheme = plan.own, "https" if plan.tls else "http"
     bound = _bound_host(plan, resolve)
-    peers = ",".join(f"{_name(one)}={scheme}://{one.peer_address}" for one in plan.members)
+    peers = ",".join(f"{_name(one)}={_peer_url(plan, one)}" for one in plan.members)
     flags = {
         "name": _name(own),
-        "data-dir": str(plan.data_dir / DIRECTORY / "data"),
+        "data-dir": str(plan.data_dir / DIRECTORY / DATA),
         "listen-client-urls": f"{scheme}://{Address(bound, own.address.port)}",
         "advertise-client-urls": f"{scheme}://{own.address}",
         "listen-peer-urls": f"{scheme}://{Address(bound, own.peer_address.port)}",
-        "initial-advertise-peer-urls": f"{scheme}://{own.peer_address}",
+        "initial-advertise-peer-urls": _peer_url(plan, own),
         "initial-cluster": peers,
         # Members of different clusters must not find each other by mistake.
         "initial-cluster-token": f"penstock-{hashlib.sha256(peers.encode()).hexdigest()[:16]}",
-        "initial-cluster-state": "new",
+        "initial-cluster-state": "existing" if replaces else "new",
         "heartbeat-interval": str(HEARTBEAT_MS),
         "election-timeout": str(ELECTION_MS),
         "auto-compaction-mode": "periodic",
@@ -229,6 +254,10 @@ def explain(output: str) -> str:
 
 def _name(member: ClusterMember) -> str:
     return f"broker-{member.node_id}"
+
+
+def _peer_url(plan: MemberPlan, member: ClusterMember) -> str:
+    return f"{'https' if plan.tls else 'http'}://{member.peer_address}"
 
 
 def _bound_host(plan: MemberPlan, resolve: Callable[[str], str]) -> str:

@@ -124,6 +124,11 @@ class EtcdClient:
             return CompactedAway()
         return messages.decode_range(self._accepted(answer))
 
+    async def unstarted_urls(self, limits: CallLimits) -> set[str]:
+        """The peer URLs of members that were added to etcd and have not joined yet."""
+        answer, _ = await self._call("cluster/member/list", {}, limits, is_read=True)
+        return messages.decode_unstarted(self._accepted(answer))
+
     async def grant(self, ttl_s: int) -> Lease:
         answer, _ = await self._call("lease/grant", {"TTL": str(ttl_s)})
         message = self._accepted(answer)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from penstock.core.config_entry import ConfigEntry
-from penstock.core.errors import InvalidRequest
+from penstock.core.errors import InvalidConfig, InvalidRequest
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
 from penstock.core.machines.catalog.events import Event
+from penstock.core.machines.catalog.replica_defaults import ISR_SIZE_MIN
 from penstock.core.machines.cluster.assignment import default_factor
 from penstock.core.machines.cluster.values import KAFKA_LISTENER
 from penstock.core.model import check_topic_name
@@ -98,11 +99,13 @@ class BrokerConfigs:
     def replace(self, name: str, settings: NewSettings, catalog: Catalog) -> Sequence[Event]:
         self._check_alter(name)
         _check_changeable(name for name, _ in settings)
+        self._check_cluster_wide(name, [one for one, _ in settings], catalog)
         return catalog.decide_set_broker_config(_overrides(settings))
 
     def change(self, name: str, changes: Sequence[ConfigChange], catalog: Catalog) -> Sequence[Event]:
         self._check_alter(name)
         _check_changeable(one.name for one in changes if one.op is not ConfigOp.DELETE)
+        self._check_cluster_wide(name, [one.name for one in changes], catalog)
         return catalog.decide_alter_broker_config(changes)
 
     def changed(self, name: str, changes: Sequence[ConfigChange]) -> None:
@@ -110,6 +113,11 @@ class BrokerConfigs:
 
     def _check_alter(self, name: str) -> None:
         self._check(name, "expected {}, but received {}", "Node id must be an integer")
+
+    def _check_cluster_wide(self, name: str, changed: Sequence[str], catalog: Catalog) -> None:
+        """Which replicas hold all committed records depends on this setting, so it must be one for all brokers."""
+        if name != _ALL_BROKERS and ISR_SIZE_MIN in changed and catalog.cluster.has_brokers:
+            raise InvalidConfig(f"Broker-level {ISR_SIZE_MIN} cannot be altered while ELR is enabled.")
 
     def _check(self, name: str, mismatch: str, not_a_number: str) -> None:
         node_id = self._broker.identity.node_id

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.core.access import CLUSTER, Operation
 from penstock.core.errors import (
     BrokerError,
     ClusterForbidden,
@@ -26,7 +27,7 @@ from penstock.core.replication.fetches import ReplicaFetch as ReplicaFetch
 from penstock.core.replication.fetches import ReplicaIdentity as ReplicaIdentity
 from penstock.core.session import Session
 from penstock.node.broker import Broker
-from penstock.node.waist.authorization import require_peer
+from penstock.node.waist.authorization import Authorization, require_peer
 from penstock.node.waist.changes import Changes
 from penstock.node.waist.routes import Routes
 
@@ -49,8 +50,9 @@ class IsrOutcome(NamedTuple):
 class ReplicaVerbs:
     """Serves replicas and leaders of partitions."""
 
-    def __init__(self, broker: Broker, routes: Routes) -> None:
+    def __init__(self, broker: Broker, authorization: Authorization, routes: Routes) -> None:
         self._broker = broker
+        self._authorization = authorization
         self._find = routes.partition
         self._changes = Changes(broker)
 
@@ -84,6 +86,7 @@ class ReplicaVerbs:
     ) -> list[IsrOutcome | BrokerError]:
         """Change ISRs for their leader; each has its own outcome. Raises StaleBrokerEpoch unless the caller is
         registered in this broker epoch."""
+        self._authorization.authorize(session, Operation.CLUSTER_ACTION, CLUSTER)
         self.check(session, sender)
         cluster = self._broker.catalog.cluster
         try:

@@ -69,7 +69,7 @@ class Waist:
         self.placement = PlacementVerbs(broker, authorization, routes)
         self.positions = PositionVerbs(authorization, routes, elsewhere)
         self.produce = ProduceVerbs(broker, authorization, routes)
-        self.replicas = ReplicaVerbs(broker, routes)
+        self.replicas = ReplicaVerbs(broker, authorization, routes)
         self.scrub = ScrubVerbs(broker, authorization)
         self.security = SecurityVerbs(authorization)
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)

@@ -253,6 +253,16 @@ def decode_range(message: dict[str, Any]) -> Range:
     return Range(tuple(_decode_kv(one) for one in _objects(message, "kvs")), whole(message, "count"))
 
 
+def decode_unstarted(message: dict[str, Any]) -> set[str]:
+    """The peer URLs of listed members without a name: etcd learns it when a member starts."""
+    return {
+        str(url)
+        for member in _objects(message, "members")
+        if not member.get("name")
+        for url in member.get("peerURLs", ())
+    }
+
+
 def decode_txn(message: dict[str, Any]) -> Txn:
     responses = _objects(message, "responses")
     ranges = tuple(

@@ -31,7 +31,7 @@ class ClusterState:
 
     def __init__(
         self,
-        isr_size_min: Callable[[bytes], int],
+        isr_size_min: Callable[[bytes], int] = lambda _: 1,
         may_elect_unclean: Callable[[bytes], bool] = lambda _: False,
         is_fsync: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
