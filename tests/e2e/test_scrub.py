@@ -17,6 +17,7 @@ from penstock import Admin, Consumer, Producer
 
 RECORDS = 3_000
 SEGMENT_BYTES = 65_536
+WORDS = ("--segment-bytes", str(SEGMENT_BYTES), "--text-port", "off", "--json-port", "off")
 
 
 def get(up: LocalUp, path: str) -> Any:
@@ -79,55 +80,73 @@ def set_aside(up: LocalUp, broker_id: int) -> int:
     return len(list((up.root / f"broker-{broker_id}" / "topics").glob("*/0.stray-*")))
 
 
-def test_a_flipped_byte_is_found_and_repaired(tmp_path: Path) -> None:
-    words = ("--segment-bytes", str(SEGMENT_BYTES), "--text-port", "off", "--json-port", "off")
-    with cluster_up(tmp_path, *words, brokers=3) as up:
-        with Admin(bootstrap=up.ready["bootstrap"]) as admin:
-            admin.create_topic("orders", 1)
-        with Producer(bootstrap=up.ready["bootstrap"]) as producer:
-            noise = Random(1)
-            for number in range(RECORDS):
-                producer.send("orders", f"{number:08d}" + noise.randbytes(60).hex())
-                if number % 50 == 0:
-                    producer.flush()
-        until(lambda: len(placed(up)["isr"]) == 3, "the replicas are not in sync")
-        assert scrub(up)["differences"] == 0
+def fill(up: LocalUp) -> None:
+    with Admin(bootstrap=up.ready["bootstrap"]) as admin:
+        admin.create_topic("orders", 1)
+    noise = Random(1)
+    with Producer(bootstrap=up.ready["bootstrap"]) as producer:
+        for number in range(RECORDS):
+            producer.send("orders", f"{number:08d}" + noise.randbytes(60).hex())
+            if number % 50 == 0:
+                producer.flush()
+    until(lambda: len(placed(up)["isr"]) == 3, "the replicas are not in sync")
 
-        # A closed segment of a follower, and then of the leader, which both run.
+
+def check_records(up: LocalUp) -> None:
+    with Consumer("orders", bootstrap=up.ready["bootstrap"], until_end=True) as consumer:
+        read = [int((message.value or b"")[:8]) for message in consumer]
+    assert read == list(range(RECORDS))
+
+
+def kill(up: LocalUp, broker_id: int) -> int:
+    pid: int = up.child(f"broker-{broker_id}")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def other_than(broker_id: int) -> int:
+    return next(one for one in (1, 2, 3) if one != broker_id)
+
+
+def test_a_flipped_byte_is_found_and_repaired(tmp_path: Path) -> None:
+    with cluster_up(tmp_path, *WORDS, brokers=3) as up:
+        fill(up)
+        assert scrub(up)["differences"] == 0
         for is_leader in (False, True):
             leader = placed(up)["leader"]
-            victim = leader if is_leader else next(one for one in placed(up)["isr"] if one != leader)
-            healthy = next(one for one in (1, 2, 3) if one != victim)
+            victim = leader if is_leader else other_than(leader)
+            before = set_aside(up, victim)
             flip(segments(up, victim)[1], SEGMENT_BYTES // 2)
             assert scrub(up)["differences"] == 1 + is_leader
-            until(lambda victim=victim: set_aside(up, victim) == 1, "it was not set aside")  # type: ignore[misc]
-            until_equal(up, healthy)
-            assert placed(up)["leader"] != victim or not is_leader
+            until(lambda: set_aside(up, victim) == before + 1, "it was not set aside")  # noqa: B023
+            until_equal(up, other_than(victim))
+        status = [*COMMAND, "cluster", "status", "--bootstrap", up.ready["bootstrap"]]
+        shown = subprocess.run(status, capture_output=True, text=True, check=True).stdout
+        assert "scrub        2 differences found" in shown
+        check_records(up)
+        assert up.end() == 0
 
-        # The last segment of a broker that was killed: complete batches follow the damage.
+
+def test_damage_of_a_broker_that_is_killed(tmp_path: Path) -> None:
+    with cluster_up(tmp_path, *WORDS, brokers=3) as up:
+        fill(up)
+        # In the last segment: complete batches follow the damage, so the start notices.
         victim = placed(up)["leader"]
-        pid = up.child(f"broker-{victim}")["pid"]
-        last, before = segments(up, victim)[-1], set_aside(up, victim)
-        os.kill(pid, signal.SIGKILL)
+        last = segments(up, victim)[-1]
+        pid = kill(up, victim)
         flip(last, last.stat().st_size // 3)
         up.await_restart(f"broker-{victim}", pid)
-        until(lambda: set_aside(up, victim) == before + 1, "it was not set aside")
-        until_equal(up, next(one for one in (1, 2, 3) if one != victim))
+        until(lambda: set_aside(up, victim) == 1, "it was not set aside")
+        until_equal(up, other_than(victim))
 
-        # Killed again, with damage in a segment that a start does not read.
+        # In a segment that the start has already verified.
         victim = placed(up)["leader"]
-        pid, before = up.child(f"broker-{victim}")["pid"], set_aside(up, victim)
-        os.kill(pid, signal.SIGKILL)
-        up.await_restart(f"broker-{victim}", pid)
+        before = set_aside(up, victim)
+        up.await_restart(f"broker-{victim}", kill(up, victim))
         until(lambda: len(placed(up)["isr"]) == 3, "the broker has not caught up")
         flip(segments(up, victim)[0], 200)
         assert scrub(up)["differences"] > 0
         until(lambda: set_aside(up, victim) == before + 1, "it was not set aside")
-        until_equal(up, next(one for one in (1, 2, 3) if one != victim))
-
-        status = [*COMMAND, "cluster", "status", "--bootstrap", up.ready["bootstrap"]]
-        assert "found" in subprocess.run(status, capture_output=True, text=True, check=True).stdout
-        with Consumer("orders", bootstrap=up.ready["bootstrap"], until_end=True) as consumer:
-            read = [int((message.value or b"")[:8]) for message in consumer]
-        assert read == list(range(RECORDS))
+        until_equal(up, other_than(victim))
+        check_records(up)
         assert up.end() == 0
