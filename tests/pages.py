@@ -61,10 +61,13 @@ def run_blocks(broker: Broker, page: str, scratch: Path) -> None:
 # -- commands
 
 
-def commands(page: str) -> list[tuple[str, str]]:
-    """Every command of a page and what it prints."""
+def commands(page: str, section: str = "") -> list[tuple[str, str]]:
+    """Every command of a page, or of the section with this title, and what it prints."""
+    text = (ROOT / page).read_text("utf-8")
+    if section:
+        text = re.split(r"^## ", text.partition(f"\n## {section}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
     found: list[tuple[str, str]] = []
-    for block in _CONSOLE.findall((ROOT / page).read_text("utf-8")):
+    for block in _CONSOLE.findall(text):
         for line in block.splitlines():
             if line.startswith("$ "):
                 found.append((line[2:], ""))
@@ -72,6 +75,24 @@ def commands(page: str) -> list[tuple[str, str]]:
                 command, printed = found[-1]
                 found[-1] = command, f"{printed}{line}\n"
     return found
+
+
+def run_commands(typed: list[tuple[str, str]], bootstrap: str, home: Path) -> None:
+    """Run what a page shows, in this directory, against these brokers."""
+    assert typed
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PENSTOCK_BOOTSTRAP": bootstrap}
+    for command, expected in typed:
+        ran = subprocess.run(
+            ["bash", "-c", command],
+            capture_output=True,
+            text=True,
+            timeout=RUN_S_MAX,
+            env=environment,
+            cwd=home,
+        )
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+        assert not expected or is_same(parsed(expected), parsed(ran.stdout)), f"{command}\n{ran.stdout}"
 
 
 def parsed(text: str) -> Any:

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-from pages import commands, is_same, parsed
+import pytest
+
+from e2e.cluster_up import cluster_up
+from pages import ROOT, commands, run_commands
 from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.main import cli
 from penstock.apps.cluster_plan import PORTS, plan_cluster
 from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS
 from penstock.node.settings_loader import load_settings
-from penstock.testing import running_cluster
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cluster.md").read_text("utf-8")
-
-SECONDS_MAX = 120
+PAGE = (ROOT / "docs" / "cluster.md").read_text("utf-8")
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
 
 
 def test_the_commands_for_one_machine_run_as_printed(tmp_path: Path) -> None:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    typed = commands("docs/cluster.md")
-    assert typed
-    with running_cluster(3, tmp_path) as cluster:
-        environment = {**os.environ, "PATH": path, "PENSTOCK_BOOTSTRAP": cluster.bootstrap}
-        for command, expected in typed:
-            ran = subprocess.run(
-                ["bash", "-c", command], capture_output=True, text=True, timeout=SECONDS_MAX, env=environment
-            )
-            assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
-            assert not expected or is_same(parsed(expected), parsed(ran.stdout)), f"{command}\n{ran.stdout}"
+    with cluster_up(tmp_path, brokers=3) as up:
+        run_commands(commands("docs/cluster.md"), up.ready["bootstrap"], tmp_path)
 
 
 def test_the_table_of_ports_is_what_the_plan_says() -> None:
@@ -48,23 +37,29 @@ def test_the_table_of_ports_is_what_the_plan_says() -> None:
 
 def test_every_setting_of_a_cluster_is_on_the_page() -> None:
     names = [definition.name for definition in DEFINITIONS if definition.section == "cluster"]
-    assert [name for name in names if f"| `{name}` |" not in PAGE] == []
+    rows = " ".join(re.findall(r"^\| (`.*?`) \|", PAGE, re.M))
+    assert [name for name in names if f"`{name}`" not in rows] == []
 
 
-def test_every_flag_on_the_page_exists() -> None:
+@pytest.mark.parametrize("page", [PAGE, OPERATIONS], ids=["cluster", "operations"])
+def test_every_flag_on_the_page_exists(page: str) -> None:
     context = cli.make_context("penstock", [], resilient_parsing=True)
-    start, cluster = (cli.get_command(context, name) for name in ("start", "cluster"))
-    commands = [start, *getattr(cluster, "commands").values()]  # noqa: B009
+    start, *groups = (cli.get_command(context, name) for name in ("start", "cluster", "topic", "group"))
+    commands = [start, *(one for group in groups for one in getattr(group, "commands").values())]  # noqa: B009
     params = [param for command in commands for param in command.params]
     known = {flag for param in params for flag in (*param.opts, *param.secondary_opts)}
-    ours = re.sub(r"^(etcdctl|\$) .*$", "", PAGE, flags=re.M)  # another program's, and those that are run
+    ours = re.sub(r"(`?etcdctl|^\$) .*\n(  .*\n)?", "", page, flags=re.M)  # another program's, and those that are run
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)) <= known
 
 
-def test_every_command_and_metric_on_the_page_exists() -> None:
+@pytest.mark.parametrize("page", [PAGE, OPERATIONS], ids=["cluster", "operations"])
+def test_every_command_and_metric_on_the_page_exists(page: str) -> None:
     context = cli.make_context("penstock", [], resilient_parsing=True)
     known = set(getattr(cli.get_command(context, "cluster"), "commands"))  # noqa: B009
-    assert set(re.findall(r"`penstock cluster ([a-z]+)", PAGE)) <= known
-    assert {view.name for view in VIEWS} <= set(re.findall(r"`penstock cluster ([a-z]+)` \|", PAGE))
-    metrics = set(re.findall(r"`(penstock_[a-z_]+)", PAGE))
+    assert set(re.findall(r"`penstock cluster ([a-z]+)", page)) <= known
+    metrics = set(re.findall(r"`(penstock_[a-z_]+)", page))
     assert metrics and metrics <= {family.name for family in FAMILIES}
+
+
+def test_every_view_of_the_cluster_is_in_the_table() -> None:
+    assert {view.name for view in VIEWS} <= set(re.findall(r"`penstock cluster ([a-z]+)` \|", PAGE))

@@ -143,7 +143,7 @@ def test_kill_9_in_the_middle_of_a_move(brokers: Brokers, who: str) -> None:
 def test_what_cannot_be_reassigned(brokers: Brokers) -> None:
     cluster = raw_cluster(brokers.bootstrap)
     leader = leaders(cluster, TOPIC)[0]
-    assert reassign(cluster, TOPIC, {0: [leader, leader % 3 + 1]})[1] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert reassign(cluster, TOPIC, {0: [leader, leader]})[1] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert reassign(cluster, TOPIC, {0: [9]})[1] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert reassign(cluster, TOPIC, {0: None})[1] == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     assert reassign(cluster, TOPIC, {7: [1]})[1] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -193,7 +193,7 @@ def test_rebalance_drain_and_decommission(brokers: Brokers) -> None:
     until(lambda: "fenced" in str(command(brokers, "status")), "the broker is not fenced")
     assert command(brokers, "decommission", "3") == {"broker": 3, "state": "removed"}
     assert 3 not in held(brokers)
-    assert "broker 3 is not registered" in str(command(brokers, "drain", "3", "--yes", code=5)["error"])
+    assert "broker 3 is not registered" in str(command(brokers, "drain", "3", "--yes", code=4)["error"])
 
 
 def test_a_joining_broker_takes_its_share(brokers: Brokers) -> None:

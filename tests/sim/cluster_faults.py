@@ -16,7 +16,7 @@ from penstock.node.cluster.metadata_log import CONTROLLER_SESSION
 from penstock.node.replicas.partition import Partition
 from sim import cluster_store
 from sim.cluster_machines import BrokerMachine, State
-from sim.cluster_store import Store
+from sim.cluster_store import ModelledStore, Store
 from sim.loop import SimLoop
 from sim.net import Farewell
 from sim.workers import WorkerKnobs
@@ -46,8 +46,8 @@ class Faults:
         loop: SimLoop,
         store: Store,
         machines: dict[int, BrokerMachine],
+        truth: ClusterState,
         names: Sequence[str] | None = None,
-        truth: ClusterState | None = None,
     ) -> None:
         self._loop = loop
         self._store = store
@@ -129,19 +129,16 @@ class Faults:
 
     def mend(self) -> None:
         """Restart the brokers with partitions that are offline until a restart. One that is starting is not ready for
-        that yet. A leader that others can replace has to resign by itself."""
+        that yet. What others have, a broker repairs by itself."""
         for machine in self._machines.values():
-            if machine.broker is None:
-                continue
-            failed = [one for one in machine.broker.partitions() if one.failure is not None]
-            if failed and not any(self._has_to_resign(machine.broker_id, one) for one in failed):
-                machine.stop()
+            if machine.broker is not None:
+                failed = [one for one in machine.broker.partitions() if one.failure is not None]
+                if any(not self._is_repairable(machine.broker_id, one) for one in failed):
+                    machine.stop()
 
-    def _has_to_resign(self, broker_id: int, failed: Partition) -> bool:
-        placed = None
-        if self._truth is not None:
-            placed = self._truth.find_partition(PartitionId(failed.topic_id, failed.index))
-        return placed is not None and placed.leader == broker_id and len(placed.isr) > 1
+    def _is_repairable(self, broker_id: int, failed: Partition) -> bool:
+        placed = self._truth.find_partition(PartitionId(failed.topic_id, failed.index))
+        return placed is not None and bool({*placed.isr, *placed.elr} - {broker_id})
 
     # -- choices
 
@@ -204,7 +201,7 @@ class Faults:
         """A broker whose partitions all have another complete replica: nobody promises anything for the others."""
         running = [one for one in self._machines.values() if one.state is not State.DOWN]
         able = [one for one in running if self._is_spare(one.broker_id)]
-        if not able or self._truth is None:
+        if not able or not isinstance(self._store, ModelledStore):  # of others, nobody knows what they hold
             return None
         machine = self._chance.choice(able)
         found = self._truth.find_broker(machine.broker_id)
@@ -212,8 +209,6 @@ class Faults:
         return machine
 
     def _is_spare(self, broker_id: int) -> bool:
-        if self._truth is None:
-            return False
         lost = {broker_id}
         for other, epoch in self._lost.items():
             found = self._truth.find_broker(other)

@@ -45,7 +45,7 @@ client is done. A move that failed often waits for half a minute before it goes 
 STEADY_S = 1.0
 """For so long all of that has to hold: a state that is reached and lost again does not count."""
 POLL_S = 0.1
-STEPS_MAX = 100_000
+STEPS_MAX = 300_000
 """Several times what a run takes; a broker that spins would take forever."""
 READ_S_MAX = 10.0
 """How long a partition may be without a leader when everything is compared."""
@@ -87,8 +87,7 @@ class Scene:
             self.machines[number] = BrokerMachine(loop, self.store, number)
         self.ledger = Ledger()
         self.ledger.committed = lambda place: self.watch.replicas.committed(PartitionId(*place))
-        truth = self.watch.truth.cluster if isinstance(self.store, ModelledStore) else None
-        self.faults = Faults(loop, self.store, self.machines, fault_names, truth)
+        self.faults = Faults(loop, self.store, self.machines, self.watch.truth.cluster, fault_names)
         self.plan = plan_for(self.faults.kinds, self._chance)
         self.clients = self._make_clients(is_crowded)
         self.faults.clients = [one.name for one in self.clients]

@@ -15,8 +15,8 @@ from sim.loop import Order, SimLoop
 
 TESTS = Path(__file__).parents[1]
 SEEDS, CHUNK = range(300), 50
-KINDS_MIN = 19
-"""Of 21 kinds of faults, so many at least happen within a chunk of seeds."""
+KINDS_MIN = 22
+"""Of 24 kinds of faults, so many at least happen within a chunk of seeds."""
 
 
 @pytest.mark.parametrize("first", SEEDS[::CHUNK])

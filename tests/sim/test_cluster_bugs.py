@@ -28,7 +28,6 @@ from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership
 from penstock.node.coordinators.shard import Shard
 from penstock.node.coordinators.transaction_shard import TransactionShard
-from penstock.node.replicas.followed import FollowedPartition
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
 from penstock.node.replicas.replica import Replica
@@ -170,14 +169,6 @@ def accepts_records_while_it_hands_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "set_writable", lambda self, *, is_writable: None)
 
 
-def reports_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
-    async def claim(self: FollowedPartition) -> None:
-        """Does not wait."""
-
-    patch.setattr(FollowedPartition, "_flushed", claim)
-    patch.setattr(FollowedPartition, "is_flushed", True)
-
-
 def deletes_the_old_copy_before_the_move_is_committed(patch: pytest.MonkeyPatch) -> None:
     is_held = PartitionTable._is_held
 
@@ -211,7 +202,6 @@ SESSIONS = ("expired session", "cut from the store", "pause")
         (forgets_decided_transactions, KILLS),
         (hands_over_before_the_copy_is_complete, KILLS),
         (accepts_records_while_it_hands_over, ("slow network", "cut from the store")),
-        (reports_what_is_not_flushed, POWER),
         (deletes_the_old_copy_before_the_move_is_committed, KILLS),
     ],
 )

@@ -23,6 +23,7 @@ from penstock.core.replication.fetches import ReplicaFetch
 from penstock.core.replication.tracker import NOTHING, FollowerFetch, ReplicaTracker
 from penstock.node.coordinators.shard import Shard
 from penstock.node.replicas import followed as followed_module
+from penstock.node.replicas import leading as leading_module
 from penstock.node.replicas.followed import FollowedPartition
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.repair import Repairs
@@ -160,16 +161,12 @@ def commits_what_is_not_flushed_here(patch: pytest.MonkeyPatch) -> None:
 
 def reports_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
     """M1: a follower asks for the next records before the last ones are durable."""
-
-    async def claim(self: FollowedPartition) -> None:
-        """Does not wait."""
-
-    patch.setattr(FollowedPartition, "_flushed", claim)
     patch.setattr(FollowedPartition, "is_flushed", True)
 
 
-def counts_fetches_of_earlier_epochs(patch: pytest.MonkeyPatch) -> None:
-    """L4, M6: fetches of a replica that follows an earlier leader, and has another log, are counted."""
+def answers_without_a_look_at_epochs(patch: pytest.MonkeyPatch) -> None:
+    """L4: the leader sends records from any offset, and counts it, whatever the replica has before it."""
+    patch.setattr(leading_module, "find_divergence", lambda epochs, end_offset, fetch_offset, epoch: None)
     patch.setattr(Partition, "check_epoch", lambda self, epoch: None)
 
 
@@ -259,7 +256,7 @@ def keeps_the_elr_when_the_isr_is_large_enough(patch: pytest.MonkeyPatch) -> Non
 
 def keeps_the_elr_when_the_minimum_changes(patch: pytest.MonkeyPatch) -> None:
     """M16: with the lower minimum, records are committed that the ELR does not have."""
-    patch.setattr(catalog_module, "decide_clear_elr", lambda cluster, topic_id, isr_size_min: [])
+    patch.setattr(catalog_module, "decide_follow_config", lambda *arguments, **more: [])
 
 
 def completes_moves_too_early(patch: pytest.MonkeyPatch) -> None:
@@ -330,7 +327,7 @@ PLANTS: list[tuple[Plant, Sequence[str]]] = [
     (commits_before_followers_fetched_in_its_epoch, KILLS),
     (commits_what_is_not_flushed_here, POWER),
     (reports_what_is_not_flushed, POWER),
-    (counts_fetches_of_earlier_epochs, SESSIONS),
+    (answers_without_a_look_at_epochs, SESSIONS),
     (admits_a_broker_that_registered_again, SPARE),
     (admits_whoever_has_fetched, KILLS),
     (keeps_a_replica_that_forgot, SPARE),

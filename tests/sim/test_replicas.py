@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from penstock.core.errors import CorruptBatch, DiskFailed, NotEnoughReplicas
+from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.records.batch import size_at
 from penstock.node.replicas.fetcher import WAIT_MS
 from sim.cluster_machines import State
@@ -225,6 +226,19 @@ def test_the_only_complete_replica_stays_offline_with_its_files() -> None:
         await stage.until(lambda: stage.machines[1].lives == 2 and stage.machines[1].state is State.SERVING)
         await stage.until(lambda: stage.partition(1).is_leader)
         assert values_of(stage.partition(1)) == VALUES[:20]
+
+    on_stage(play, brokers=3)
+
+
+def test_an_empty_disk_is_refused_again_and_again_if_it_had_the_only_replica() -> None:
+    """A supervisor starts a broker again that was refused: it must not lead as an empty log then."""
+
+    async def play(stage: MoveStage) -> None:
+        await stage.create(1)
+        await stage.write(*VALUES[:20])
+        stage.machines[1].lose_disk()
+        await stage.until(lambda: stage.machines[1].lives >= 5)
+        assert stage.placed().leader == NO_LEADER and stage.placed().elr == (1,)
 
     on_stage(play, brokers=3)
 

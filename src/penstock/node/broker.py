@@ -456,7 +456,7 @@ async def start_broker(
         seen_index = recovery_points.get(metadata_file.DIRECTORY, 0)
         shared = await open_shared(stored_cluster_id, seen_index)
     try:
-        return await _start(settings, runtime, recovery_points, shared, is_new=not stored_cluster_id)
+        return await _start(settings, runtime, recovery_points, shared)
     except BaseException:
         if shared is not None:
             await shared.close()
@@ -468,8 +468,6 @@ async def _start(
     runtime: Runtime,
     recovery_points: dict[str, int],
     shared: SharedMetadataLog | None,
-    *,
-    is_new: bool,
 ) -> Broker:
     files = runtime.files
     was_clean = checkpoint.take_clean_marker(files)
@@ -491,7 +489,8 @@ async def _start(
 
         found = checkpoint.load_registration(files)
         complete_epoch = found.complete_epoch(runtime.boot_id, was_clean=was_clean)
-        has_directory = not is_new or settings.storage is Storage.MEMORY
+        # Not whether it has an identity: a start that was refused has left one.
+        has_directory = found.broker_epoch >= 0 or settings.storage is Storage.MEMORY
         last_run = LastRun(complete_epoch, found.broker_epoch, has_directory, found.session)
         await end_last_run(shared, identity.node_id, found.session)
     broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)

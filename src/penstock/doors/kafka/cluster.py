@@ -13,12 +13,12 @@ from penstock.core.access import CLUSTER, Resource, topic_resource
 from penstock.core.errors import BrokerError, InvalidRequest, TopicExists, UnknownTopic
 from penstock.core.limits import AUTO_CREATED_TOPICS_MAX, DESCRIBED_PARTITIONS_MAX
 from penstock.core.model import check_topic_name
-from penstock.doors.kafka.call import Call
+from penstock.doors.kafka.call import Call, Handler
 from penstock.doors.kafka.errors import code_of
 from penstock.node.runtime.slices import CHUNK, Pace, Sliced, chunks
 from penstock.node.waist.topics import NO_ID, PartitionState, Topic
 from penstock.node.waist.waist import Waist
-from penstock.wire.kafka import ErrorCode, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 _EMPTY_MEANS_ALL = 0
 """In this version of Metadata an empty list means all topics; later versions use null."""
@@ -36,6 +36,15 @@ class ClusterHandlers:
         self._authorization = waist.authorization
         self._cluster = waist.cluster
         self._topics = waist.topics
+
+    def handlers(self) -> dict[int, Handler]:
+        """Handlers by API key."""
+        return {
+            ApiKey.METADATA: self.metadata,
+            ApiKey.DESCRIBE_CLUSTER: self.describe_cluster,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: self.describe_topic_partitions,
+            ApiKey.DESCRIBE_LOG_DIRS: self.describe_log_dirs,
+        }
 
     def _operations(self, call: Call, resource: Resource) -> int:
         """The operations that the client may perform on a resource, as Kafka's bit field."""
@@ -56,7 +65,7 @@ class ClusterHandlers:
 
     async def _answer_later(self, call: Call, request: messages.MetadataRequest) -> messages.MetadataResponse:
         """Answer once it is known which brokers are alive."""
-        await self._cluster.suspense()
+        await self._cluster.suspense(call.session)
         answer = self._answer_now(call, request)
         return await (self._slices.run(answer) if isinstance(answer, Generator) else answer)
 

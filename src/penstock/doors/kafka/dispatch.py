@@ -69,7 +69,6 @@ class Dispatch:
         self._tasks = Tasks()
         self._large = LargeRequests(waist.slices)
         self._fetch = FetchHandler(waist)
-        cluster = ClusterHandlers(waist)
         self._waist = waist
         offsets = OffsetHandlers(waist)
         groups, committed = GroupHandlers(waist), CommittedHandlers(waist)
@@ -79,10 +78,7 @@ class Dispatch:
             ApiKey.FETCH: self._fetch.fetch,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.epoch_ends,
-            ApiKey.METADATA: cluster.metadata,
-            ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
-            ApiKey.DESCRIBE_TOPIC_PARTITIONS: cluster.describe_topic_partitions,
-            ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
+            **ClusterHandlers(waist).handlers(),
             **TopicHandlers(waist).handlers(),
             **ConfigHandlers(waist).handlers(),
             **PlacementHandlers(waist).handlers(),

@@ -72,6 +72,14 @@ class FetchPass:
         self.must_answer = True
         return answer
 
+    def refer(
+        self, answer: messages.FetchResponse.PartitionData, broker_id: int
+    ) -> messages.FetchResponse.PartitionData:
+        """The client should read the partition from another broker, and hears of it at once."""
+        answer.preferred_read_replica = broker_id
+        self.must_answer = True
+        return answer
+
     @property
     def is_enough(self) -> bool:
         return bool(self.must_answer or self.found_bytes >= self._min_bytes)
@@ -248,9 +256,7 @@ class FetchHandler:
         if found.error is not None:
             return fetch_pass.refuse(answer, found.error)
         if found.preferred_id != NO_PREFERENCE:
-            answer.preferred_read_replica = found.preferred_id
-            fetch_pass.must_answer = True
-            return answer
+            return fetch_pass.refer(answer, found.preferred_id)
         fetch_pass.sources.append(found.source)
         if run is not None and is_taken:
             answer.records = records

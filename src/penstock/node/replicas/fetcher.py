@@ -94,7 +94,7 @@ class ReplicaFetcher:
     def add(self, followed: FollowedPartition) -> None:
         self._followed[followed.id] = followed
         self.wake()
-        if self._poll is not None:
+        if self._poll is not None and not self._poll.expired():  # it ends anyway once its time is over
             self._poll.reschedule(max(self._loop.time(), self._polled_s + JOIN_S))
         if not self._is_running:
             self._is_running = True

@@ -105,7 +105,7 @@ class ClusterVerbs:
         controller = self._broker.controller
         return controller is not None and controller.probes.has_suspects
 
-    async def suspense(self) -> None:
+    async def suspense(self, session: Session) -> None:
         """Wait a moment until others lead instead of a broker that has just died. Clients that are told of the dead one
         may take a second before they ask again."""
         if self._broker.controller is not None:

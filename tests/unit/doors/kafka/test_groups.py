@@ -13,7 +13,7 @@ from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 from .conftest import Node
 
-MEMBER = {"group_id": "readers", "member_id": "member-1", "generation_id": 3}
+MEMBER: Any = {"group_id": "readers", "member_id": "member-1", "generation_id": 3}
 
 
 def test_members_of_a_group_that_is_loaded_go_on(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def test_answers_about_leaders_wait_while_one_seems_to_be_dead() -> None:
         nodes.kill(dead)
         asked.controller.probes.suspect(dead)
         assert waist.cluster.has_suspects and dead in told(), "the election has not taken place yet"
-        await waist.cluster.suspense()
+        await waist.cluster.suspense(SESSION)
         assert dead not in told() and -1 not in told() and not waist.cluster.has_suspects
         named = [one.id for one in waist.cluster.describe(SESSION, with_leaving=True).brokers]
         assert dead in named, "librdkafka would drop the new leaders with it"
@@ -99,7 +99,7 @@ def test_answers_do_not_wait_again_and_again_for_a_leader_that_cannot_be_reached
         assert controller is not None
         controller.probes.suspect(3)
         began_s = asyncio.get_running_loop().time()
-        await cluster.suspense()
+        await cluster.suspense(SESSION)
         assert asyncio.get_running_loop().time() - began_s <= SUSPENSE_S_MAX
         await until(lambda: not cluster.has_suspects)
         controller.probes.suspect(3)

@@ -33,9 +33,11 @@ def rack_of(broker_id: int) -> str:
 
 async def stage(nodes: ClusterNodes, count: int = 3) -> int:
     """Brokers on racks of their own, and a partition on all of them with some records; returns its leader."""
-    for one in nodes.brokers[1].catalog.cluster.brokers:
-        moved = replace(one, rack=rack_of(one.broker_id))
-        await nodes.brokers[1].change(lambda catalog, moved=moved: [BrokerSaved(moved)])
+    await nodes.brokers[1].change(
+        lambda catalog: [
+            BrokerSaved(replace(one, rack=rack_of(one.broker_id))) for one in catalog.cluster.brokers
+        ]
+    )
     await nodes.create(1, "t", 1)
     await nodes.converged()
     leader_id = nodes.placed(1, "t")[0].leader

@@ -20,7 +20,7 @@ READY_POLL_S = 0.02
 
 
 @dataclass(slots=True)
-class ClusterMember:
+class PeerNode:
     """One broker: how it is started, and its process while it runs."""
 
     node_id: int
@@ -73,7 +73,7 @@ class Cluster:
     """The brokers of one cluster, and the process that stores its metadata if there is one. Has the verbs of a
     `ServerProcess`, for all of them together."""
 
-    members: dict[int, ClusterMember]
+    members: dict[int, PeerNode]
     cpus: tuple[int, ...]
     store: ServerProcess | None = None
     started_ns: int = 0
@@ -103,7 +103,7 @@ class Cluster:
         except UnexpectedResponse as error:
             raise ServerFailed(str(error)) from error
 
-    def other_than(self, node_id: int) -> ClusterMember:
+    def other_than(self, node_id: int) -> PeerNode:
         """A broker that is running, and is not this one."""
         return next(
             one for one in self.members.values() if one.node_id != node_id and one.process is not None
@@ -124,7 +124,7 @@ class Cluster:
         """SIGTERM, and wait for a clean exit. Raises ServerFailed."""
         self._end(self.members[node_id], ServerProcess.stop)
 
-    def _end(self, member: ClusterMember, end: Callable[[ServerProcess], None]) -> None:
+    def _end(self, member: PeerNode, end: Callable[[ServerProcess], None]) -> None:
         process, member.process = member.running, None
         before_s = _children_cpu_s()
         end(process)

@@ -21,7 +21,7 @@ _STATE = frame_of(
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionState:
+class SeenPartition:
     """One partition, as one broker sees it."""
 
     topic: str
@@ -32,13 +32,13 @@ class PartitionState:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterState:
+class SeenCluster:
     """Brokers that are not fenced, and all partitions."""
 
     brokers: frozenset[int]
-    partitions: tuple[PartitionState, ...]
+    partitions: tuple[SeenPartition, ...]
 
-    def of(self, topic: str) -> list[PartitionState]:
+    def of(self, topic: str) -> list[SeenPartition]:
         """The partitions of a topic, in order."""
         return sorted((one for one in self.partitions if one.topic == topic), key=lambda one: one.index)
 
@@ -49,14 +49,14 @@ class ClusterState:
         )
 
 
-def read_state(address: Address) -> ClusterState:
+def read_state(address: Address) -> SeenCluster:
     """Raises OSError and UnexpectedResponse."""
     with Loader(address) as loader:
         body = loader.call(_STATE)
-    return ClusterState(
+    return SeenCluster(
         frozenset(one.node_id for one in body.brokers),
         tuple(
-            PartitionState(
+            SeenPartition(
                 topic.name, one.partition_index, one.leader_id, frozenset(one.replica_nodes), frozenset(one.isr_nodes)
             )
             for topic in body.topics
@@ -66,8 +66,8 @@ def read_state(address: Address) -> ClusterState:
 
 
 def await_state(
-    address: Address, is_reached: Callable[[ClusterState], bool], seconds_max: float = WHOLE_S_MAX
-) -> ClusterState:
+    address: Address, is_reached: Callable[[SeenCluster], bool], seconds_max: float = WHOLE_S_MAX
+) -> SeenCluster:
     """The first state that is as wanted. Raises UnexpectedResponse after `seconds_max`."""
     deadline = time.monotonic() + seconds_max
     seen: object = "no response"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from penstock.apps.bench.compare.drivers.driver import spread_ingest_rate
 from penstock.apps.bench.compare.drivers.replicated import ReplicatedTopic
-from penstock.apps.bench.harness.cluster import Cluster, ClusterMember
+from penstock.apps.bench.harness.cluster import Cluster, PeerNode
 from penstock.apps.bench.harness.cluster_state import await_state, read_state
 from penstock.apps.bench.load.plan import LoadFailed
 from penstock.apps.bench.load.steady_load import steady_load
@@ -83,7 +83,7 @@ def _write(topic: ReplicatedTopic, written_bytes: int) -> None:
         writer.link.close()
 
 
-def _await_growth(away: ClusterMember, before_bytes: int) -> int:
+def _await_growth(away: PeerNode, before_bytes: int) -> int:
     """When the replica began to copy: the start of its process is not part of the catch-up."""
     deadline = time.monotonic() + CATCH_UP_S_MAX
     while away.log_bytes() < before_bytes + GROWTH_BYTES_MIN:
@@ -93,7 +93,7 @@ def _await_growth(away: ClusterMember, before_bytes: int) -> int:
     return time.monotonic_ns()
 
 
-def _await_in_sync(witness: ClusterMember, node_id: int) -> None:
+def _await_in_sync(witness: PeerNode, node_id: int) -> None:
     deadline = time.monotonic() + CATCH_UP_S_MAX
     while not all(node_id in one.in_sync for one in read_state(witness.address).partitions):
         if time.monotonic() > deadline:

@@ -12,7 +12,7 @@ from pathlib import Path
 from penstock.apps.bench.compare.servers.install import prepared, run
 from penstock.apps.bench.compare.servers.kafka import FLUSHED, JVM, VERSION, Kafka, java_command
 from penstock.apps.bench.compare.servers.launcher import BROKERS, RunningCluster
-from penstock.apps.bench.harness.cluster import Cluster, ClusterMember
+from penstock.apps.bench.harness.cluster import Cluster, PeerNode
 from penstock.apps.bench.harness.process import ServerProcess, free_port
 from penstock.core.model import Durability
 
@@ -66,15 +66,13 @@ class KafkaCluster:
         return RunningCluster(cluster)
 
 
-def _member(
-    home: Path, number: int, ports: dict[int, tuple[int, int]], durability: Durability
-) -> ClusterMember:
+def _member(home: Path, number: int, ports: dict[int, tuple[int, int]], durability: Durability) -> PeerNode:
     own = home / f"broker-{number}"
     data_dir, (port, _) = own / "data", ports[number]
     shutil.copytree(_formatted() / f"broker-{number}" / "data", data_dir)
     settings = _write_settings(own, number, ports, durability)
     command = [*java_command(HEAP), "kafka.Kafka", str(settings)]
-    return ClusterMember(
+    return PeerNode(
         number, ("127.0.0.1", port), own, data_dir, command, _is_started, lambda: None
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.apps.bench.compare.servers.launcher import BROKERS, RunningCluster
 from penstock.apps.bench.compare.servers.penstock import UNUSED_DOORS, Penstock
-from penstock.apps.bench.harness.cluster import Cluster, ClusterMember
+from penstock.apps.bench.harness.cluster import Cluster, PeerNode
 from penstock.apps.bench.harness.process import ServerProcess, free_port
 from penstock.core.model import Durability
 from penstock.node.cluster.metadata_target import CoordinatorTarget
@@ -62,9 +62,7 @@ class PenstockCluster:
         ready = json.loads(ready_file.read_text())
         return process, CoordinatorTarget(Address(ready["host"], ready["port"]), ready["secret_file"])
 
-    def _member(
-        self, home: Path, number: int, target: CoordinatorTarget, durability: Durability
-    ) -> ClusterMember:
+    def _member(self, home: Path, number: int, target: CoordinatorTarget, durability: Durability) -> PeerNode:
         own, port = home / f"broker-{number}", free_port()
         ready_file, data_dir = own / "ready.json", own / "data"
         flags = {
@@ -73,7 +71,7 @@ class PenstockCluster:
         }  # fmt: skip
         command = [self.python, "-m", "penstock", "start"]
         command += [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
-        return ClusterMember(
+        return PeerNode(
             number, ("127.0.0.1", port), own, data_dir, command,
             lambda _process: ready_file.exists(), partial(ready_file.unlink, missing_ok=True),
         )  # fmt: skip
