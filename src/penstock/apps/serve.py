@@ -134,7 +134,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None], stop
         broker = await start_broker(settings, runtime, _shared_log(settings, runtime))
     except BrokerError as error:
         raise StartError(f"Cannot start from {settings.data_dir}: {error}") from error
-    doorways = Doorways(broker)
+    doorways, is_lost = Doorways(broker), False
     try:
         bound = await doorways.open()
         advertised = advertised_address(settings, bound[KAFKA].port)
@@ -143,7 +143,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None], stop
             await doorways.serve(advertised)
             settle_memory()
             on_ready(_ready_info(settings, bound, advertised))
-            await stopping.wait()
+            is_lost = await _serve_on(broker, stopping)
         logger.info("stopping")
         await broker.announce_stop()
         await doorways.close()
@@ -151,7 +151,18 @@ async def _serve(settings: Settings, on_ready: Callable[[ReadyInfo], None], stop
         is_clean = await broker.stop()
         workers.close()
     logger.info("stopped cleanly" if is_clean else "stopped; the next start must recover the logs")
-    return 0
+    return 1 if is_lost else 0
+
+
+async def _serve_on(broker: Broker, stopping: asyncio.Event) -> bool:
+    """Returns when the broker has to stop; True because it cannot follow its cluster any more."""
+    if broker.membership is None:
+        await stopping.wait()
+        return False
+    is_lost = await done_before(stopping, broker.membership.lost())
+    if is_lost:
+        logger.critical("this broker cannot follow the metadata of its cluster any more; it ends")
+    return is_lost
 
 
 def _with_rack(settings: Settings) -> Settings:

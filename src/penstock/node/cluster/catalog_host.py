@@ -92,6 +92,8 @@ class CatalogHost:
         """The catalog reflects all events before this index."""
         self._turn = asyncio.Lock()
         self._failure: BrokerError | None = None
+        self.failed = asyncio.Event()
+        """Set together with the failure."""
         self._is_stopping = False
         self._following = Tasks()
         self._changes = Tasks()
@@ -129,7 +131,7 @@ class CatalogHost:
 
     def start(self) -> None:
         """Follow what other brokers append."""
-        self._following.spawn(self._follow())
+        self._following.spawn(self._follow(), lambda defect: self._fail(Offline(f"defect: {defect!r}")))
 
     async def stop(self) -> None:
         """Finish the change in progress and accept no more."""
@@ -141,6 +143,7 @@ class CatalogHost:
     def _fail(self, error: BrokerError) -> None:
         if self._failure is None:
             self._failure = error
+            self.failed.set()
             logger.critical(
                 "metadata log is offline; topics and settings cannot be changed until a restart: %s", error
             )

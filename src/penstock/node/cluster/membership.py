@@ -293,6 +293,11 @@ class ClusterMembership:
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
         logger.info("this broker has joined the cluster again", extra={"broker_epoch": self.epoch})
 
+    async def lost(self) -> None:
+        """Returns once this broker cannot follow the metadata of its cluster any more: what it knows of leaders and
+        replicas is outdated from then on, so its process has to end."""
+        await self._host.failed.wait()
+
     # -- leave
 
     async def begin_leaving(self) -> None:

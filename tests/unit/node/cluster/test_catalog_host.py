@@ -361,6 +361,27 @@ def test_a_store_that_went_back_is_not_acted_upon(caplog: pytest.LogCaptureFixtu
     assert "metadata log is offline" in caplog.text
 
 
+def test_a_broker_that_cannot_follow_any_more_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """A defect in what an event leads to must not leave a broker that serves on with outdated metadata."""
+
+    async def test() -> None:
+        store = ModelStore()
+        one, other = Side(store, 1), Side(store, 2)
+
+        def crash(_: Event) -> None:
+            raise RuntimeError("a defect")
+
+        other.catalog.apply = crash  # type: ignore[method-assign]
+        other.host.start()
+        await one.create("a")
+        await other.host.failed.wait()
+        assert not other.host.is_online and "RuntimeError" in str(other.host.failure)
+        await other.host.stop()
+
+    run(test)
+    assert "background task crashed" in caplog.text
+
+
 def test_a_broker_that_starts_replays_what_is_there() -> None:
     async def test() -> None:
         store = ModelStore()
