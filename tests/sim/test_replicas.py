@@ -6,11 +6,14 @@ import asyncio
 
 import pytest
 
-from penstock.core.errors import CorruptBatch, DiskFailed, NotEnoughReplicas
+from penstock.core.errors import CorruptBatch, DiskFailed, NotEnoughReplicas, NotLeader, OutOfOrder
 from penstock.core.machines.cluster.values import NO_LEADER
+from penstock.core.model import NewRecord
 from penstock.core.records.batch import size_at
 from penstock.node.replicas.fetcher import WAIT_MS
+from penstock.node.replicas.replica import FOLLOWED_S_MAX
 from sim.cluster_machines import State
+from sim.kafka_client import make_batch
 from sim.move_stage import MoveStage, on_stage, stored, values_of
 from sim.net import Farewell
 
@@ -179,6 +182,31 @@ def test_a_new_partition_does_not_wait_for_a_fetch_that_waits() -> None:
         await stage.write(*VALUES[:3], topic="more")
         took_s = asyncio.get_running_loop().time() - began_s
         assert took_s < WAIT_MS / 1000 / 2, "the followers' fetch of the first topic was not waited for"
+
+    on_stage(play, brokers=3)
+
+
+def test_a_leader_that_nobody_follows_does_not_judge_sequences() -> None:
+    """Another broker may lead already and have what is missing here."""
+
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:3])
+        leader = stage.partition(1)
+
+        def append(sequence: int) -> None:
+            batch = make_batch([NewRecord(None, b"value")], 1, producer_id=5, sequence=sequence)
+            leader.append(memoryview(bytearray(batch)))
+
+        append(0)
+        with pytest.raises(OutOfOrder):
+            append(7)
+        for one in (2, 3):
+            stage.machines[one].restart_s = lambda: 60.0
+            stage.machines[one].kill(Farewell.SILENCE)
+        await asyncio.sleep(FOLLOWED_S_MAX + 0.5)
+        with pytest.raises(NotLeader):
+            append(7)
 
     on_stage(play, brokers=3)
 
