@@ -110,12 +110,23 @@ def garbage() -> Iterator[tuple[str, bytearray]]:
 
 
 def reopen(
-    files: Files, *, recovery_offset: int = 0, limits: LogLimits = LIMITS, now_ms: int = 1_000
+    files: Files,
+    *,
+    recovery_offset: int = 0,
+    limits: LogLimits = LIMITS,
+    now_ms: int = 1_000,
+    refuses_damage: bool = False,
 ) -> tuple[Log, list[str]]:
     """The log as it is found on disk, and what recovery had to say. What need not be synced first is committed."""
     words: list[str] = []
     log = open_log(
-        files, DIRECTORY, limits, recovery_offset=recovery_offset, now_ms=now_ms, report=words.append
+        files,
+        DIRECTORY,
+        limits,
+        recovery_offset=recovery_offset,
+        now_ms=now_ms,
+        report=words.append,
+        refuses_damage=refuses_damage,
     )
     if not log.is_dirty:
         log.advance(log.synced_offset)

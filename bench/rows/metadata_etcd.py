@@ -18,7 +18,7 @@ from penstock.apps.bench.harness.process import ServerProcess, free_port, is_lis
 from penstock.apps.etcd_member import DIRECTORY, MemberPlan, etcd_version, find_etcd, member_command
 from penstock.apps.process import loop_factory
 from penstock.core.model import Address
-from penstock.node.cluster.members import PeerNode
+from penstock.node.cluster.members import ClusterMember
 from penstock.node.cluster.metadata_etcd import MetadataEtcd
 from penstock.node.etcd.client import EtcdClient
 from penstock.node.etcd.target import EtcdTarget
@@ -44,7 +44,7 @@ def _etcd(session: Session, home: Path) -> Iterator[EtcdTarget]:
     """Three members on both CPUs; killed at the end of the block."""
     program = find_etcd()
     version = etcd_version(program)
-    members = tuple(PeerNode(number, Address("127.0.0.1", _two_ports())) for number in range(1, MEMBERS + 1))
+    members = tuple(ClusterMember(number, Address("127.0.0.1", _two_ports())) for number in range(1, MEMBERS + 1))
     servers: list[ServerProcess] = []
     try:
         for member in members:

@@ -209,6 +209,7 @@ BODIES: dict[str, Any] = {
     "publish_batch": {"topic": TOPIC, "messages": [{"value": "2"}]},
     "create_topic": {"name": "new"},
     "change_topic": {"partitions": 3},
+    "scrub": {},
 }
 UPGRADE = {
     "connection": "Upgrade",

@@ -153,6 +153,8 @@ def make_replication(
         save_points,
         broker.settings.copies_max,
         broker.settings.replica_lag_ms / 1000,
+        broker.settings.scrub_interval_ms / 1000,
+        broker.settings.scrub_bytes_per_s,
     )
 
 

@@ -10,6 +10,7 @@ import click
 
 from penstock.apps.cli.cluster_moves import MOVES
 from penstock.apps.cli.cluster_placement import PLACEMENT
+from penstock.apps.cli.cluster_scrub import scrub
 from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.cluster_view import run_foreground
 from penstock.apps.cli.failures import StartFailed
@@ -24,7 +25,7 @@ def cluster() -> None:
     """Run several brokers as one cluster, inspect it, and place partitions."""
 
 
-for _command in (*VIEWS, *MOVES, *PLACEMENT):
+for _command in (*VIEWS, *MOVES, *PLACEMENT, scrub):
     cluster.add_command(_command)
 
 

@@ -117,6 +117,14 @@ class ClusterSource:
     def gossip(self) -> Found:
         return self._only_http("/api/v1/cluster/gossip")
 
+    def scrub(self) -> Content | None:
+        """What the brokers have compared; None if no HTTP door tells."""
+        try:
+            found = self._found("/api/v1/cluster/scrub", {})
+        except RefusedByBroker:  # a broker of an earlier version
+            return None
+        return None if found is None else found.content
+
     def moves(self) -> list[Content]:
         """The moves in progress, with what the brokers that take part know about them."""
         merged: dict[tuple[str, int], Content] = {}

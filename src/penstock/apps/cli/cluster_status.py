@@ -123,10 +123,19 @@ def _read_status(source: ClusterSource) -> View:
         f"  metadata     index {_known(content['metadata_index'])}",
         f"  partitions   {count:,}{_health_words(content) if count else ''}",
     ]
+    compared = source.scrub() if found.source == "http" else None
+    if compared is not None and compared["brokers"]:
+        content["scrub_differences"] = compared["differences"]
+        lines.append(f"  scrub        {difference_words(compared['differences'])}")
     flags = [flag for name, (flag, _) in _PROBLEMS.items() if content[name]]
     if flags:
         lines.append(f"  See which: penstock cluster topics {' '.join(flags)}")
     return view_of(found, lines, _BROKER_COLUMNS, [_broker_row(one) for one in content["brokers"]])
+
+
+def difference_words(count: int) -> str:
+    """What the comparison of replicas has found."""
+    return f"{counted(count, 'difference')} found" if count else "no differences found"
 
 
 def _health_words(content: Content) -> str:

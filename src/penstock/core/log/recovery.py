@@ -39,9 +39,9 @@ def open_log(
 ) -> Log:
     """Open or create the log in `directory`.
 
-    `refuses_damage`: complete batches after a tear count as damage, and the log refuses to open, unchanged. For owners
-    that flush every batch before they write the next, so that a crash can tear only the last one; and for a replica
-    while others may have what is missing: a shorter log must not pass for a complete one.
+    `refuses_damage`: complete batches after a tear count as damage: the log refuses to open, and no batch is cut off.
+    For owners that flush every batch before they write the next, so that a crash can tear only the last one; and for a
+    replica while others may have what is missing: a shorter log must not pass for a complete one.
     """
     swap.settle(files, directory, report)
     log = Log(files, directory, limits)

@@ -214,7 +214,7 @@ class Segment:
     def index(self) -> Index:
         """The index: of a closed segment searched in its file, rebuilt from the batches if the file is unusable."""
         if self._index is None:
-            self._index = self._saved_index() or self._rebuilt_index()
+            self._index = self._saved_index() or self.rebuild_index()
         return self._index
 
     def resume(self, offset_max: int) -> int:
@@ -263,8 +263,10 @@ class Segment:
         self.next_offset = next_offset
 
     def retire(self) -> None:
-        """The segment is closed: release the in-memory index if it is saved."""
-        if isinstance(self._index, SparseIndex) and not self._index.unsaved:
+        """The segment is closed: release its index if it is saved. The next search opens the file."""
+        if isinstance(self._index, SavedIndex):
+            self._index.close()
+        if not isinstance(self._index, SparseIndex) or not self._index.unsaved:
             self._index = None
 
     def newest_time_ms(self) -> int:
@@ -320,7 +322,7 @@ class Segment:
             )
         return None
 
-    def _rebuilt_index(self) -> SparseIndex:
+    def rebuild_index(self) -> SparseIndex:
         """Rebuild the index by a scan of the whole segment. Raises TornSegment if it ends before the next one."""
         next_offset, size = self.next_offset, self.size
         rebuilt = SparseIndex()
@@ -354,7 +356,7 @@ class Segment:
         except TornSegment:
             if not isinstance(self._index, SavedIndex):
                 raise
-            found = getattr(self._rebuilt_index(), search)(value)
+            found = getattr(self.rebuild_index(), search)(value)
         return found
 
     def _floor(self, search: str, value: int) -> IndexEntry:

@@ -16,6 +16,7 @@ from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
 from penstock.doors.http.moves import DRY_RUN_FIELDS, HttpMoveHandlers
 from penstock.doors.http.placement import HttpPlacementHandlers
 from penstock.doors.http.query import Field
+from penstock.doors.http.scrub import HttpScrubHandlers
 from penstock.doors.http.tail import TAIL_FIELDS
 from penstock.doors.http.topics import LIST_FIELDS, HttpTopicHandlers
 from penstock.node.runtime.slices import Sliced
@@ -52,6 +53,7 @@ def make_routes(
     cluster: HttpClusterHandlers,
     moves: HttpMoveHandlers,
     placement: HttpPlacementHandlers,
+    scrub: HttpScrubHandlers,
     health: HealthHandlers,
     openapi: Handler,
 ) -> tuple[Route, ...]:
@@ -87,6 +89,7 @@ def make_routes(
         *_cluster_routes(f"{api}/cluster", cluster),
         *_move_routes(f"{api}/cluster", moves),
         *_placement_routes(f"{api}/cluster", placement),
+        *_scrub_routes(f"{api}/cluster/scrub", scrub),
         Route("GET", "/healthz", "healthz", "Whether the broker is alive.", health.alive, {200: "Alive"}),
         Route("GET", "/readyz", "readyz", "Whether the broker is ready for clients.", health.ready,
               {200: "Ready", 503: "Ready"}),
@@ -128,6 +131,15 @@ def _placement_routes(path: str, placement: HttpPlacementHandlers) -> tuple[Rout
               placement.elect, {200: "Elections", 207: "Elections"}, (404, 413), body="NewElection"),
         Route("POST", f"{path}/reassignments", "reassign", "Change the replicas of partitions.", placement.reassign,
               {200: "PlannedMoves"}, (404, 409, 413, 422), body="NewReassignments", query=DRY_RUN_FIELDS),
+    )  # fmt: skip
+
+
+def _scrub_routes(path: str, scrub: HttpScrubHandlers) -> tuple[Route, ...]:
+    return (
+        Route("POST", path, "scrub", "Compare the replicas of partitions on all brokers.", scrub.start,
+              {200: "Scrub"}, (400, 404, 409, 413), body="NewScrub"),
+        Route("GET", path, "scrub_progress", "What the brokers have compared, and the differences.",
+              scrub.progress, {200: "Scrub"}),
     )  # fmt: skip
 
 

@@ -420,6 +420,34 @@ SCHEMAS: dict[str, Schema] = {
             ),
         }
     ),
+    "NewScrub": _object({"topic": _TOPIC}, []),
+    "Scrub": _object(
+        {
+            "running": _FLAG,
+            "scrubbed_bytes": _COUNT,
+            "differences": {
+                **_COUNT,
+                "description": "Replicas that were damaged or differed, since the start.",
+            },
+            "repairs": {**_COUNT, "description": "Failed replicas that were repaired from the others."},
+            "brokers": _list(
+                _object(
+                    {
+                        "id": _COUNT,
+                        "running": _FLAG,
+                        "rounds": _COUNT,
+                        "scrubbed_bytes": _COUNT,
+                        "differences": _COUNT,
+                        "repairs": _COUNT,
+                        "error": _object(_REFUSAL),
+                    },
+                    ["id"],
+                )
+            ),
+            "partial": _PARTIAL,
+        },
+        ["running", "scrubbed_bytes", "differences", "repairs", "brokers"],
+    ),
     "Alive": _object({"status": _TEXT}),
     "Ready": _object(
         {

@@ -23,6 +23,7 @@ from penstock.doors.http.origins import SAFE_METHODS, Hosts, Origins, WebSetting
 from penstock.doors.http.placement import HttpPlacementHandlers
 from penstock.doors.http.query import read_query
 from penstock.doors.http.routes import Match, Route, Router, make_routes
+from penstock.doors.http.scrub import HttpScrubHandlers
 from penstock.doors.http.tail import Tails, upgrade_response
 from penstock.doors.http.topics import HttpTopicHandlers
 from penstock.node.connections.connection import Connection
@@ -66,6 +67,7 @@ class HttpDoor:
             HttpClusterHandlers(waist),
             HttpMoveHandlers(waist),
             HttpPlacementHandlers(waist),
+            HttpScrubHandlers(waist),
             self._health,
             self._openapi,
         )

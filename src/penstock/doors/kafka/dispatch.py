@@ -31,6 +31,7 @@ from penstock.doors.kafka.links import LinkHandlers
 from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.placement import PlacementHandlers
 from penstock.doors.kafka.produce import ProduceHandler
+from penstock.doors.kafka.scrub import ScrubHandlers
 from penstock.doors.kafka.transactions import TransactionHandlers
 from penstock.doors.kafka.versions import VersionsHandler, advertised_versions, unsupported
 from penstock.node.connections.connection import Connection
@@ -95,10 +96,7 @@ class Dispatch:
             **transactions.handlers(),
         }
         own = [ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES]
-        on_links: dict[int, Handler] = {
-            ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open,
-            **IsrChangeHandlers(waist).handlers(),
-        }
+        on_links = {ApiKey.ENVELOPE: EnvelopeHandler(waist, self._start).open, **_calls_on_links(waist)}
         between_brokers = LinkHandlers(waist).handlers() | transactions.between_brokers()
         self._versions = VersionsHandler(
             advertised_versions([*self._handlers, *own]),
@@ -186,3 +184,8 @@ class Dispatch:
         """The doors are closing: answer waiting fetches and group members."""
         self._fetch.release_waiting()
         self._waist.groups.release_waiting()
+
+
+def _calls_on_links(waist: Waist) -> dict[int, Handler]:
+    """Handlers of calls that only other brokers may send, and no client's call inside."""
+    return IsrChangeHandlers(waist).handlers() | ScrubHandlers(waist).handlers()

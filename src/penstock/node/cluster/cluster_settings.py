@@ -128,6 +128,20 @@ class ClusterSettings:
         aliases=("cluster.replica_lag",),
         kafka="replica.lag.time.max.ms",
     )
+    scrub_interval_ms: int = duration_setting(
+        "cluster",
+        86_400_000,
+        "How often a broker compares the replicas of the partitions that it leads; 0: only on request. The first"
+        " round begins ten minutes after the start, or earlier.",
+        high=31_536_000_000,
+        aliases=("cluster.scrub_interval",),
+    )
+    scrub_bytes_per_s: int = size_setting(
+        "cluster",
+        8 * 2**20,
+        "Bytes per second that a broker compares at most; 0: no limit.",
+        aliases=("cluster.scrub_rate",),
+    )
     takes_share: bool = define_setting(
         SettingKind.SWITCH,
         "cluster",

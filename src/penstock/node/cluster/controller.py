@@ -49,9 +49,10 @@ RETRY_S = 1.0
 """Delay after a failed call to the metadata log."""
 UNSEEN_S_MAX = SESSION_TTL_S
 """A registration may name a session that the controller has not seen yet. After this time it counts as ended."""
-LEAVING_S = 5.0
+LEAVING_S = 1.0
 """Clients that ask for leaders are told of a fenced broker for so long. librdkafka drops a broker that is missing from
-an answer together with the new leaders in it, if it led partitions, and needs a second to find them again."""
+an answer together with the new leaders in it, if it led partitions, and needs a second to find them again. Not longer:
+it would go on trying to connect to the dead one, with growing pauses, and find it late once it is back."""
 PREFERRED_S = 2.0
 """Delay between the moment in which a preferred replica is in sync and its election, so that one election serves all
 partitions of a broker that catch up together; also between two elections of many."""

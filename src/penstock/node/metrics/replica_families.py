@@ -120,6 +120,16 @@ def _throttle_rates(broker: Broker) -> Samples:
         yield ("leader",), max(0, broker.replication.leading.throttle.rate())
 
 
+# -- comparison and repair
+
+
+def _meter(name: str) -> Callable[[Broker], Samples]:
+    def samples(broker: Broker) -> Samples:
+        yield (), None if broker.replication is None else getattr(broker.runtime.meters, name)
+
+    return samples
+
+
 _LED = "In a cluster: partitions that this broker leads"
 _FOLLOWER = ("follower",)
 _SIDE = ("side",)
@@ -228,6 +238,28 @@ REPLICA_FAMILIES = (
         _SIDE,
         "In a cluster: these limits; 0: none.",
         _throttle_rates,
+    ),
+    Family(
+        "penstock_scrubbed_bytes_total",
+        MetricKind.COUNTER,
+        (),
+        "In a cluster: bytes of partitions led by this broker that were compared with the other in-sync replicas.",
+        _meter("scrubbed_bytes"),
+    ),
+    Family(
+        "penstock_scrub_differences_total",
+        MetricKind.COUNTER,
+        (),
+        "In a cluster: replicas that such a comparison found damaged or different. If more than 0, check the disks.",
+        _meter("scrub_differences"),
+    ),
+    Family(
+        "penstock_replica_repairs_total",
+        MetricKind.COUNTER,
+        (),
+        "In a cluster: failed replicas of this broker that were opened again, to copy what is missing from their"
+        " leaders.",
+        _meter("replica_repairs"),
     ),
 )
 """In the order of docs/metrics.md."""

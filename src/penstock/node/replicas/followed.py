@@ -54,6 +54,8 @@ class FollowedPartition:
         """The replica is being added: its copy is throttled and limited in number. Others keep up with the leader."""
         self.retry_s = 0.0
         """It is not fetched before this time."""
+        self.on_corrupt: Callable[[FollowedPartition, int], None] = lambda followed, offset: None
+        """Told when the leader has sent a damaged batch from an offset on."""
         self.leader_high_watermark = -1
         self._runtime = runtime
         self._lower_recovery_point = lower_recovery_point
@@ -122,6 +124,8 @@ class FollowedPartition:
         except BrokerError as error:
             if not self.is_over:
                 self.delay(error)
+                if isinstance(error, CorruptBatch):
+                    self.on_corrupt(self, wanted.offset)
 
     def _is_current(self, offset: int, leader_epoch: int) -> bool:
         partition = self.partition

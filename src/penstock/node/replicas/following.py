@@ -6,20 +6,28 @@ waits is in the catalog, so nothing is lost when a broker is killed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from penstock.core.errors import BrokerError
 from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
 from penstock.core.model import PartitionId
 from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.node.peers.links import PeerLinks
+from penstock.node.peers.scrub_calls import WantedChecksum, ask_checksum
+from penstock.node.replicas.checksums import TO_NEXT_END
 from penstock.node.replicas.fetcher import ReplicaFetcher, Throttle
 from penstock.node.replicas.followed import FollowedPartition, LowerRecoveryPoint
 from penstock.node.replicas.partition import Partition
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
+
+SUSPECT_S = 10.0
+"""How long the leader of a partition is not asked again to verify what it sends."""
 
 
 class CopyProgress(NamedTuple):
@@ -66,7 +74,9 @@ class Following:
         """Fetched partitions that are being moved here."""
         self._fetched: dict[PartitionId, FollowedPartition] = {}
         self._fetchers: dict[int, ReplicaFetcher] = {}
-        self._tasks = Tasks()
+        self._suspected: set[PartitionId] = set()
+        """The leaders of these partitions were asked to verify what they send."""
+        self._questions, self._tasks = Tasks(), Tasks()
         self.is_active = False
 
     def refresh(self, partition: Partition | None, placed: PartitionReplicas) -> None:
@@ -138,6 +148,7 @@ class Following:
             self._lower_recovery_point,
             is_added=self._is_added(placed),
         )
+        followed.on_corrupt = self._suspect_leader
         self._fetched[followed.id] = followed
         self._copies += followed.is_added
         if placed.leader not in self._fetchers:
@@ -145,6 +156,19 @@ class Following:
                 self._links, placed.leader, self._identity, self.throttle, self._runtime.meters, self._over
             )
         self._fetchers[placed.leader].add(followed)
+
+    def _suspect_leader(self, followed: FollowedPartition, offset: int) -> None:
+        """The leader sends a damaged batch: it trusts what it has written itself. Let it read that back; not often."""
+        if followed.id not in self._suspected:
+            self._suspected.add(followed.id)
+            self._questions.spawn(self._ask_leader(followed, offset))
+
+    async def _ask_leader(self, followed: FollowedPartition, offset: int) -> None:
+        wanted = WantedChecksum(followed.id, followed.partition.leader_epoch, offset, TO_NEXT_END)
+        with suppress(BrokerError):  # a leader that finds damage repairs it
+            await ask_checksum(self._links, followed.leader_id, wanted)
+        await asyncio.sleep(SUSPECT_S)
+        self._suspected.discard(followed.id)
 
     def brokers_changed(self) -> None:
         """A leader may be reachable again."""
@@ -187,4 +211,5 @@ class Following:
         self._copies = 0
         for fetcher in fetchers.values():
             await fetcher.stop()
+        await self._questions.stop()
         await self._tasks.finish()

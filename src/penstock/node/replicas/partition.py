@@ -185,7 +185,7 @@ class Partition(Replica):
     def report_damage(self, error: CorruptBatch | TornSegment) -> None:
         """Records are damaged. If other replicas have them, one of those leads from now on, and this one is repaired;
         else only the reads of these records fail."""
-        if self.tracker is not None and len(self.tracker.placed.isr) > 1:
+        if not self.is_leader or (self.tracker is not None and len(self.tracker.placed.isr) > 1):
             self.fail(error)
 
     def open_payload(

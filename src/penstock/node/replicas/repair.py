@@ -22,6 +22,7 @@ from penstock.core.model import PartitionId
 from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.node.replicas.damage import is_damage
 from penstock.node.replicas.partition import Partition
+from penstock.node.runtime.meters import Meters
 from penstock.node.runtime.tasks import Tasks
 
 logger = logging.getLogger("penstock.replicas")
@@ -53,7 +54,9 @@ class Repairs:
         table: RepairableTable,
         identity: Callable[[], ReplicaIdentity],
         change: Callable[[Callable[[Catalog], Sequence[Event]]], Awaitable[None]],
+        meters: Meters,
     ) -> None:
+        self._meters = meters
         self._catalog = catalog
         self._table = table
         self._identity = identity
@@ -149,6 +152,7 @@ class Repairs:
         if held is None or held.failure is None or not self._is_replaceable(place):
             return
         await self._table.reopen_failed(held)
+        self._meters.replica_repairs += 1
         logger.warning(
             "a failed replica was opened again; it copies what is missing from the leader",
             extra={"topic": held.topic, "partition": held.index},

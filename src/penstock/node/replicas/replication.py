@@ -25,6 +25,7 @@ from penstock.node.replicas.leading import Change, Leading
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import TOPICS_DIRECTORY, PartitionTable
 from penstock.node.replicas.repair import Repairs
+from penstock.node.replicas.scrub import Scrub
 from penstock.node.replicas.strays import remove_old_strays
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
@@ -49,6 +50,8 @@ class Replication:
         save_points: Callable[[], Awaitable[None]],
         copies_max: int,
         lag_s_max: float,
+        scrub_interval_s: float,
+        scrub_bytes_per_s: int,
     ) -> None:
         self._catalog = catalog
         self._table = table
@@ -72,12 +75,14 @@ class Replication:
             runtime.meters,
             lag_s_max,
         )
-        self.repairs = Repairs(catalog, table, identity, change)
+        self.repairs = Repairs(catalog, table, identity, change, runtime.meters)
+        self.scrub = Scrub(runtime, links, self.leading, scrub_interval_s, scrub_bytes_per_s)
         table.on_failed = self.failed
 
     def start(self) -> None:
         self._tasks.spawn(self._tidy_strays())
         self.leading.start()
+        self.scrub.start()
 
     def follow(self, event: Event) -> None:
         """An event was applied to the catalog, and the table has followed."""
@@ -133,6 +138,7 @@ class Replication:
 
     async def stop(self) -> None:
         await self._tasks.stop()
+        await self.scrub.stop()
         await self.repairs.stop()
         await self.following.stop()
         await self.leading.stop()

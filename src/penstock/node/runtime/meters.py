@@ -162,6 +162,12 @@ class Meters:
         self.isr_expands = 0
         """How often a replica joined the ISR of a partition that this broker leads."""
         self.isr_shrinks = 0
+        self.scrubbed_bytes = 0
+        """Bytes of led partitions that were compared with the other replicas."""
+        self.scrub_differences = 0
+        """Replicas that were found to be damaged or different, in partitions that this broker leads."""
+        self.replica_repairs = 0
+        """Failed replicas of this broker that were opened again, to copy what is missing from their leaders."""
         self.etcd: dict[str, EtcdMeter] = {}
         """By endpoint."""
 

@@ -22,6 +22,7 @@ from penstock.node.waist.produce import ProduceVerbs
 from penstock.node.waist.rack_reads import RackReads
 from penstock.node.waist.replicas import ReplicaVerbs
 from penstock.node.waist.routes import Routes
+from penstock.node.waist.scrub import ScrubVerbs
 from penstock.node.waist.security import SecurityVerbs
 from penstock.node.waist.subscriptions import SubscriptionVerbs
 from penstock.node.waist.topics import TopicVerbs
@@ -69,6 +70,7 @@ class Waist:
         self.positions = PositionVerbs(authorization, routes, elsewhere)
         self.produce = ProduceVerbs(broker, authorization, routes)
         self.replicas = ReplicaVerbs(broker, authorization, routes)
+        self.scrub = ScrubVerbs(broker, authorization)
         self.security = SecurityVerbs(authorization)
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)
         self.topics = TopicVerbs(broker, authorization, routes, elsewhere)

@@ -11,7 +11,7 @@ from penstock.wire.kafka.tables import TEXTS
 
 
 class ApiKey(IntEnum):
-    """All API keys of Kafka 4.3, including those without a table here."""
+    """All API keys of Kafka 4.3, including those without a table here; from 15,000 on, our own between brokers."""
 
     PRODUCE = 0
     FETCH = 1
@@ -106,6 +106,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    RANGE_CHECKSUM = 15_000
+    SCRUB_REPLICAS = 15_001
 
 
 class Api:

@@ -1817,3 +1817,38 @@ class ShareFetchRequest(KafkaRequest[ShareFetchResponse]):
     class ForgottenTopic(KafkaMessage):
         topic_id: bytes = ...
         partitions: list[int] = ...
+
+class RangeChecksumResponse(KafkaMessage):
+    """API 15000, versions 0 to 0."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    digest: Buffer = b""
+    size_bytes: int = 0
+
+class RangeChecksumRequest(KafkaRequest[RangeChecksumResponse]):
+    """API 15000, versions 0 to 0."""
+
+    topic_id: bytes = ...
+    partition: int = 0
+    leader_epoch: int = 0
+    start_offset: int = 0
+    end_offset: int = -1
+    expected: Buffer | None = None
+
+class ScrubReplicasResponse(KafkaMessage):
+    """API 15001, versions 0 to 0."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    is_running: bool = False
+    rounds: int = 0
+    scrubbed_bytes: int = 0
+    differences: int = 0
+    repairs: int = 0
+
+class ScrubReplicasRequest(KafkaRequest[ScrubReplicasResponse]):
+    """API 15001, versions 0 to 0."""
+
+    is_started: bool = False
+    topic: str | None = None

@@ -68,6 +68,9 @@ class Canned(ClusterSource):
     def gossip(self) -> Found:
         return self._canned
 
+    def scrub(self) -> dict[str, Any] | None:
+        return {"differences": 2, "brokers": [{"id": 1}]}
+
 
 @pytest.mark.parametrize(
     ("flags", "word"),
@@ -92,6 +95,7 @@ def test_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert "6, 3 without a leader, 4 under-replicated, 3 below min.insync.replicas" in out
     assert "penstock cluster topics --offline --under-replicated --under-min-isr" in out
     assert "a:9092" in out and "ended" in out
+    assert "scrub        2 differences found" in out
 
 
 def test_status_of_a_healthy_cluster() -> None:

@@ -237,3 +237,38 @@ def test_a_start_after_a_crash_reads_no_batch_a_third_time(monkeypatch: pytest.M
     again, _ = reopen(files, recovery_offset=0)
     assert again.end_offset == 4
     assert Counter(walks) == {0: 3, 1: 2, 2: 2, 3: 2}  # the first one's timestamp dates the segment
+
+
+# -- logs of which others have copies
+
+
+@pytest.mark.parametrize("number", [1, 5, 9])
+def test_damage_before_complete_batches_is_refused(number: int) -> None:
+    files, log = written()
+    log.close()
+    path = path_of(4 * (number // 4))
+    files._contents[path][240 * (number % 4) + 100] ^= 1
+    before = {base: bytes(files._contents[path_of(base)]) for base in (0, 4, 8)}
+    with pytest.raises(TornSegment, match="complete batches follow"):
+        reopen(files, refuses_damage=True)
+    assert {base: bytes(files._contents[path_of(base)]) for base in before} == before, "no batch is cut off"
+    again, _ = reopen(files)
+    assert again.end_offset == number
+
+
+def test_a_torn_tail_is_no_damage() -> None:
+    files, log = written()
+    log.close()
+    del files._contents[path_of(8)][-10:]
+    again, words = reopen(files, refuses_damage=True)
+    assert again.end_offset == 11 and len(words) == 1
+
+
+def test_a_closed_segment_that_is_too_short_is_refused() -> None:
+    files, log = written()
+    log.save_state()
+    log.close()
+    del files._contents[path_of(0)][-10:]
+    with pytest.raises(TornSegment, match="the index covers 960 bytes, but the file has 950"):
+        reopen(files, recovery_offset=12, refuses_damage=True)
+    assert reopen(files, recovery_offset=12)[0].end_offset == 12, "its own records are still readable"

@@ -22,6 +22,8 @@ FOR_BROKERS = {
     ApiKey.WRITE_TXN_MARKERS,
     ApiKey.ENVELOPE,
     ApiKey.ALTER_PARTITION,
+    ApiKey.RANGE_CHECKSUM,
+    ApiKey.SCRUB_REPLICAS,
 }
 """Spoken, but not advertised: clients have no use for it."""
 

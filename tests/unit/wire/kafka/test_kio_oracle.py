@@ -19,6 +19,8 @@ from kafka_samples import sample
 from penstock.wire.kafka import API, Api, decode_request, decode_response, encode_request, encode_response
 from penstock.wire.kafka.notation import Schema, Struct
 
+OWN_FROM = 15_000
+"""First number of a call that is not Kafka's."""
 SAMPLES = 8
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -77,7 +79,7 @@ def _without_absent(theirs: Any, ours: Any) -> Any:
 
 
 @pytest.mark.parametrize("side", [EntityType.request, EntityType.response], ids=lambda side: side.name)
-@pytest.mark.parametrize("api", API.values(), ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [one for one in API.values() if one.key < OWN_FROM], ids=lambda api: api.name)
 def test_same_bytes_and_values_as_kio(api: Api, side: EntityType) -> None:
     schema: Schema = getattr(api, side.name)
     compared = 0
