@@ -1,7 +1,7 @@
 # The same targets locally and in CI. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cluster spark lint tidy check format docs stubs bench race steady fuzz hostile crash chaos sim spark-proof clean
+.PHONY: help setup demo test test-cluster spark lint tidy check format docs stubs bench race steady fuzz hostile crash failover chaos sim spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -18,6 +18,7 @@ SEEDS ?= 5000
 FIRST ?= 0
 SPARK_KILLS ?= 50
 SPARK_SEED ?= 1
+FAILOVER_ROUNDS ?= 5
 TESTS ?= tests
 TEST_NODES ?= 3
 ETCD_TESTS = tests/contract/test_doors.py tests/seeds $(addprefix tests/compat/, test_kafka_answers.py test_versions.py test_groups_calls.py \
@@ -86,6 +87,9 @@ hostile: setup ## misuse every protocol: event-loop CPU, peak memory and longest
 
 crash: setup ## run the long durability proofs: hundreds of kills, no acknowledged record lost
 	@$(PY) -m pytest -q -m slow --ignore tests/spark tests
+
+failover: setup ## kill leaders, restart brokers and reassign replicas under six real clients, again and again (FAILOVER_ROUNDS=5)
+	@FAILOVER_ROUNDS=$(FAILOVER_ROUNDS) $(PY) -m pytest -q -s -m slow tests/compat/test_failover.py
 
 chaos: setup ## kill clients and brokers under load, verify every history (CHAOS_RUNS=30 CHAOS_SECONDS=20 CHAOS_OPS=1000; NODES=3: a cluster, with cut networks and broken disks, RF=3 MIN_ISR=2 STORE=etcd; PEER=kafka: Apache Kafka; SEED=123: one run again)
 	@mkdir -p build && PYTHONPATH=tests $(PY) -m checker run $(if $(SEED),--seed $(SEED),--runs $(CHAOS_RUNS)) --seconds $(CHAOS_SECONDS) \

@@ -48,7 +48,9 @@ def test_every_flag_on_the_page_exists(page: str) -> None:
     commands = [start, *(one for group in groups for one in getattr(group, "commands").values())]  # noqa: B009
     params = [param for command in commands for param in command.params]
     known = {flag for param in params for flag in (*param.opts, *param.secondary_opts)}
-    ours = re.sub(r"(`?etcdctl|^\$) .*\n(  .*\n)?", "", page, flags=re.M)  # another program's, and those that are run
+    ours = re.sub(
+        r"(`?etcdctl|^\$) .*\n(  .*\n)?", "", page, flags=re.M
+    )  # another program's, and those that are run
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)) <= known
 
 

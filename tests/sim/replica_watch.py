@@ -221,6 +221,8 @@ class ReplicaWatch:
             self._fail(f"{after} has an ELR although {size_min} in the ISR are enough")
         if before is not None and after.leader not in (NO_LEADER, before.leader):
             self._check_elected(before, after)
+        if after.is_recovering and (before is None or not before.is_recovering):
+            self._fail(f"{before} became {after}: nobody has asked for an election that may lose records")
         self.check_complete(after)
 
     def _check_elected(self, before: PartitionReplicas, after: PartitionReplicas) -> None:

