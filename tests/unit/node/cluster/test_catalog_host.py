@@ -367,8 +367,7 @@ def test_a_broker_that_cannot_follow_any_more_says_so(caplog: pytest.LogCaptureF
     async def test() -> None:
         store = ModelStore()
         one, other = Side(store, 1), Side(store, 2)
-        other._apply = other.applied.index  # type: ignore[assignment, method-assign]
-        other.host._apply = other._apply
+        other.host._apply = other.applied.index  # type: ignore[assignment]
         other.host.start()
         await one.create("a")
         await other.host.failed.wait()
