@@ -44,7 +44,9 @@ def _etcd(session: Session, home: Path) -> Iterator[EtcdTarget]:
     """Three members on both CPUs; killed at the end of the block."""
     program = find_etcd()
     version = etcd_version(program)
-    members = tuple(ClusterMember(number, Address("127.0.0.1", _two_ports())) for number in range(1, MEMBERS + 1))
+    members = tuple(
+        ClusterMember(number, Address("127.0.0.1", _two_ports())) for number in range(1, MEMBERS + 1)
+    )
     servers: list[ServerProcess] = []
     try:
         for member in members:

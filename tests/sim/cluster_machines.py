@@ -70,6 +70,9 @@ class BrokerMachine:
         self.lives = 0
         self.restart_s: Callable[[], float] = lambda: RESTART_S
         """How long the process stays away after its end."""
+        self.finds_disks = True
+        """Whether a lost disk is found again if the broker had the only complete replica of a partition."""
+        self._misses_disk = False
         self._loop = loop
         self._store = store
         self._boots = 0
@@ -112,6 +115,7 @@ class BrokerMachine:
         except (BrokerError, StartError) as error:
             self._loop.note(f"cannot join with {self.name}: {error}")
             self.state = State.STOPPING
+            self._misses_disk = self.finds_disks and "new and empty" in str(error)
         finally:
             await broker.stop()
 
@@ -121,6 +125,10 @@ class BrokerMachine:
             return
         ended.result()
         self._end(self.machine.kill, Farewell.EOF)
+        if self._misses_disk:
+            # The others have lost power or disks as well since then. What the message asks for is done.
+            self._misses_disk = False
+            self.machine.find_disk()
 
     # -- ends
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from penstock.node.replicas.led_move import LedMove
 
 from penstock.core.errors import BrokerError
 from penstock.core.limits import PRODUCER_IDS_BLOCK
@@ -28,6 +27,7 @@ from penstock.node.cluster.controller import Controller
 from penstock.node.cluster.membership import ClusterMembership
 from penstock.node.coordinators.shard import Shard
 from penstock.node.coordinators.transaction_shard import TransactionShard
+from penstock.node.replicas.led_partition import LedPartition
 from penstock.node.replicas.partition import Partition
 from penstock.node.replicas.partition_table import PartitionTable
 from penstock.node.replicas.replica import Replica
@@ -157,12 +157,12 @@ def forgets_decided_transactions(patch: pytest.MonkeyPatch) -> None:
 
 
 def hands_over_before_the_copy_is_complete(patch: pytest.MonkeyPatch) -> None:
-    def has_fetched(self: ReplicaTracker, broker_id: int, high_watermark: int, brokers: Any) -> bool:
+    def has_fetched(self: ReplicaTracker, broker_id: int, high_watermark: int) -> bool:
         return self.find(broker_id) is not None
 
     patch.setattr(ReplicaTracker, "is_in_sync", has_fetched)
-    patch.setattr(ReplicaTracker, "are_equal", lambda self, start, end: bool(self._fetched))
-    patch.setattr(LedMove, "_is_near", lambda self: True)
+    patch.setattr(ReplicaTracker, "are_equal", lambda self, start, end: bool(self._followers))
+    patch.setattr(LedPartition, "_is_near", lambda self: True)
 
 
 def accepts_records_while_it_hands_over(patch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from sim.kafka_client import KafkaError
 from sim.ledger import Broken
 from sim.loop import Stuck
 
-SEEDS = range(60)
+SEEDS = 60
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -259,6 +259,12 @@ POWER = ("power loss", "power loss of all", "death inside a disk operation")
 SPARE = ("lost disk", "power loss of a spare", "kill")
 CUTS = ("cut from brokers", "slow disk", "pause")
 
+FIRST = {
+    commits_what_is_not_flushed_here: 22,
+    admits_a_broker_that_registered_again: 16,
+    serves_a_coordinator_too_early: 13,
+}
+"""Where to begin with bugs that few seeds find, to save time. Any change of a broker may change the seed."""
 PLANTS: list[tuple[Plant, Sequence[str]]] = [
     (truncates_to_the_high_watermark, KILLS),
     (begins_no_epoch, KILLS),
@@ -288,6 +294,7 @@ PLANTS: list[tuple[Plant, Sequence[str]]] = [
 def test_a_planted_bug_is_found(plant: Plant, faults: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     with pytest.raises((Broken, AssertionError, KafkaError, BrokerError, Stuck, Trouble)) as found:
-        for seed in SEEDS:
+        for number in range(SEEDS):
+            seed = (FIRST.get(plant, 0) + number) % SEEDS
             simulate(seed, *faults, is_crowded=True)
     assert "simulation of seed" in "".join(found.value.__notes__)

@@ -6,11 +6,14 @@ import asyncio
 
 import pytest
 
-from penstock.core.errors import CorruptBatch, DiskFailed, NotEnoughReplicas
+from penstock.core.errors import CorruptBatch, DiskFailed, NotEnoughReplicas, NotLeader, OutOfOrder
 from penstock.core.machines.cluster.values import NO_LEADER
+from penstock.core.model import NewRecord
 from penstock.core.records.batch import size_at
 from penstock.node.replicas.fetcher import WAIT_MS
+from penstock.node.replicas.replica import FOLLOWED_S_MAX
 from sim.cluster_machines import State
+from sim.kafka_client import make_batch
 from sim.move_stage import MoveStage, on_stage, stored, values_of
 from sim.net import Farewell
 
@@ -183,6 +186,31 @@ def test_a_new_partition_does_not_wait_for_a_fetch_that_waits() -> None:
     on_stage(play, brokers=3)
 
 
+def test_a_leader_that_nobody_follows_does_not_judge_sequences() -> None:
+    """Another broker may lead already and have what is missing here."""
+
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:3])
+        leader = stage.partition(1)
+
+        def append(sequence: int) -> None:
+            batch = make_batch([NewRecord(None, b"value")], 1, producer_id=5, sequence=sequence)
+            leader.append(memoryview(bytearray(batch)))
+
+        append(0)
+        with pytest.raises(OutOfOrder):
+            append(7)
+        for one in (2, 3):
+            stage.machines[one].restart_s = lambda: 60.0
+            stage.machines[one].kill(Farewell.SILENCE)
+        await asyncio.sleep(FOLLOWED_S_MAX + 0.5)
+        with pytest.raises(NotLeader):
+            append(7)
+
+    on_stage(play, brokers=3)
+
+
 # -- failed replicas
 
 
@@ -236,9 +264,13 @@ def test_an_empty_disk_is_refused_again_and_again_if_it_had_the_only_replica() -
     async def play(stage: MoveStage) -> None:
         await stage.create(1)
         await stage.write(*VALUES[:20])
+        stage.machines[1].finds_disks = False
         stage.machines[1].lose_disk()
         await stage.until(lambda: stage.machines[1].lives >= 5)
         assert stage.placed().leader == NO_LEADER and stage.placed().elr == (1,)
+        stage.machines[1].finds_disks = True
+        await stage.until(lambda: stage.placed().leader == 1)
+        assert values_of(stage.partition(1)) == VALUES[:20]
 
     on_stage(play, brokers=3)
 

@@ -1,6 +1,7 @@
 """Fetch: batches from many partitions, optionally waiting for data. Records are sent with sendfile where possible.
 
-Fetch sessions are not supported: every response has session id 0, so clients keep sending full requests.
+Consumers get no fetch sessions: every response has session id 0, so they keep sending full requests. Other brokers do,
+see `replica_sessions`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import code_of
 from penstock.doors.kafka.leader_hints import add_leader_hint
 from penstock.doors.kafka.replica_fetch import TOPIC_IDS_FROM, ReplicaReads, replica_of
+from penstock.doors.kafka.replica_sessions import ReplicaSessions
 from penstock.node.runtime.slices import CHUNK, Sliced, chunks
 from penstock.node.waist.fetch import NO_PREFERENCE, Fetched, FetchSource, read_small
 from penstock.node.waist.waist import Waist
@@ -99,6 +101,7 @@ class FetchHandler:
         self._slices = waist.slices
         self._replicas = ReplicaReads(waist)
         self._waits = Waits()
+        self._sessions = ReplicaSessions(self._replicas, waist.slices, self._waits)
 
     def fetch(
         self, call: Call, request: messages.FetchRequest
@@ -107,6 +110,10 @@ class FetchHandler:
         refusal = self._check_request(call, request)
         if refusal is not None:
             return messages.FetchResponse(error_code=refusal, responses=[])
+        replica = replica_of(request)
+        has_session = request.session_epoch != _SESSION_FINAL_EPOCH and call.version >= TOPIC_IDS_FROM
+        if replica is not None and has_session:
+            return self._sessions.fetch(call, request, replica)
         if call.is_large or _entries(request) > CHUNK:
             return self._fetch_large(call, request)
         fetch_pass = self.read(call, request)
@@ -130,14 +137,14 @@ class FetchHandler:
         return None
 
     def _check_request(self, call: Call, request: messages.FetchRequest) -> int | None:
-        """Reject replicas that are no brokers, and fetch sessions, which this broker does not create."""
+        """Reject replicas that are no brokers, and fetch sessions of consumers, which this broker does not create."""
         replica = replica_of(request)
         if replica is not None:
             try:
                 self._replicas.check(call.session, replica)
             except BrokerError as error:
                 return code_of(error)
-        if request.session_id != 0 and request.session_epoch != _SESSION_FINAL_EPOCH:
+        elif request.session_id != 0 and request.session_epoch != _SESSION_FINAL_EPOCH:
             return int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if request.isolation_level not in (0, 1):
             raise InvalidRequest(

@@ -218,20 +218,23 @@ def _batches(broker_id: int, one: messages.FetchResponse.PartitionData) -> Remot
     )
 
 
-async def fetch_as_replica(
-    links: PeerLinks,
-    broker_id: int,
+class SessionLost(Exception):
+    """The other broker does not know the fetch session."""
+
+
+def replica_fetch_request(
     replica: ReplicaIdentity,
-    wanted: Sequence[ReplicaFetch],
+    named: Sequence[ReplicaFetch],
+    forgotten: Sequence[PartitionId],
     *,
+    session: tuple[int, int],
     bytes_max: int,
     wait_ms: int,
-    timeout_ms: int,
-) -> Mapping[PartitionId, ReplicatedBatches]:
-    """Read batches of several partitions for replicas of them, up to the ends of their logs; `wanted` in order of
-    preference. Waits up to `wait_ms` if there are none."""
+) -> messages.FetchRequest:
+    """Read batches for replicas of the partitions of a fetch session (id, epoch), up to the ends of their logs; `named`
+    are those that are new in it or have changed. Waits up to `wait_ms` if there are none."""
     request, topics = messages.FetchRequest, dict[bytes, list[messages.FetchRequest.FetchPartition]]()
-    for one in wanted:
+    for one in named:
         topics.setdefault(one.partition.topic_id, []).append(
             request.FetchPartition(
                 partition=one.partition.partition,
@@ -243,27 +246,36 @@ async def fetch_as_replica(
                 high_watermark=one.high_watermark,
             )
         )
-    response = await links.call(
-        broker_id,
-        request(
-            replica_state=request.ReplicaState(replica_id=replica.broker_id, replica_epoch=replica.epoch),
-            max_wait_ms=wait_ms,
-            min_bytes=1,
-            max_bytes=bytes_max,
-            topics=[request.FetchTopic(topic_id=key, partitions=some) for key, some in topics.items()],
-        ),
-        timeout_ms=wait_ms + timeout_ms,
+    gone: dict[bytes, list[int]] = {}
+    for partition in forgotten:
+        gone.setdefault(partition.topic_id, []).append(partition.partition)
+    return request(
+        replica_state=request.ReplicaState(replica_id=replica.broker_id, replica_epoch=replica.epoch),
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=bytes_max,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[request.FetchTopic(topic_id=key, partitions=some) for key, some in topics.items()],
+        forgotten_topics_data=[
+            request.ForgottenTopic(topic_id=key, partitions=some) for key, some in gone.items()
+        ],
     )
+
+
+def decode_replica_fetch(
+    broker_id: int, response: messages.FetchResponse
+) -> tuple[int, Mapping[PartitionId, ReplicatedBatches]]:
+    """The session id, and what is new in its partitions. Raises SessionLost and BrokerError."""
+    if response.error_code in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
+        raise SessionLost
     if response.error_code:
         raise peer_error(broker_id, response.error_code)
-    found = {
+    return response.session_id, {
         PartitionId(topic.topic_id, one.partition_index): _replicated(broker_id, one)
         for topic in response.responses
         for one in topic.partitions
     }
-    if found.keys() != {one.partition for one in wanted}:
-        raise unasked(broker_id, response)
-    return found
 
 
 def _replicated(broker_id: int, one: messages.FetchResponse.PartitionData) -> ReplicatedBatches:

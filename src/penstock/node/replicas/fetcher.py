@@ -1,38 +1,47 @@
-"""Copies all partitions that this broker follows from one leader: one Fetch at a time, over the link to it.
+"""Copies all partitions that this broker follows from one leader, over the link to it, in a fetch session.
 
-Every Fetch names all of them, in rotating order, so that a large partition does not starve small ones. Partitions that
-are being added share a limit of bytes per second; while it is used up, only the others are fetched.
+A Fetch names the partitions that have changed since the one before, and brings what is new in all of them; the leader
+serves them in turn, so that a large partition does not starve small ones. One Fetch waits at the leader. Another one is
+sent only to name something meanwhile, which ends the wait of the first. Partitions that are being added share a limit
+of bytes per second; while it is used up, the leader is told to forget them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from penstock.core.errors import BrokerError
 from penstock.core.model import PartitionId
-from penstock.core.replication.fetches import ReplicaIdentity
+from penstock.core.replication.fetches import ReplicaFetch, ReplicaIdentity, ReplicatedBatches
 from penstock.core.replication.rate_limit import RateLimit
 from penstock.node.peers.links import PeerLinks
-from penstock.node.peers.peer_calls import fetch_as_replica
+from penstock.node.peers.peer_calls import SessionLost, decode_replica_fetch, replica_fetch_request
+from penstock.node.replicas.fetch_session import FetchFlight, FetchSession
 from penstock.node.replicas.followed import RETRY_S, FollowedPartition
 from penstock.node.runtime.meters import Meters
 from penstock.node.runtime.tasks import Tasks
+from penstock.wire.kafka import messages
 
 WAIT_MS = 500
 """How long the leader waits for records before it answers with none."""
-JOIN_S = 0.02
-"""A Fetch that waits for records is given up after this time if a partition joins: nothing of it is committed before it
-is fetched. Partitions that join together share the next one."""
-WAIT_MS_MIN = 10
 TIMEOUT_MS = 10_000
 """How long the leader may take beyond that."""
+FLIGHTS_MAX = 2
+REVIEW_S = 0.5
+"""All partitions are compared with what the leader knows this often: some changes are not announced."""
+SESSION_S_MAX = 30.0
+"""A session is replaced after this time, so that no disagreement about it lasts."""
 PARTITION_BYTES_MAX = 2 << 20
 RESPONSE_BYTES_MAX = 8 << 20
 PARTITION_BYTES_MIN = 64 << 10
 """Bytes per fetch, whatever the limit of bytes per second: smaller ones would cost more than they limit."""
 PARTITIONS_MAX = 1_000
-"""Partitions in one Fetch; the others have their turn with the next one."""
+"""Partitions that one Fetch names; the others are named by the next one."""
+
+_Outcome = messages.FetchResponse | BrokerError
 
 
 class Throttle:
@@ -78,13 +87,14 @@ class ReplicaFetcher:
         self._identity = identity
         self._throttle = throttle
         self._followed: dict[PartitionId, FollowedPartition] = {}
-        """In the order of the next Fetch."""
+        self._changed: dict[PartitionId, None] = {}
+        """Partitions that may have to be named or forgotten, in the order in which they changed."""
         self._loop = asyncio.get_running_loop()
+        self._session = FetchSession(self._loop.time())
+        self._reviewed_s = self._loop.time()
+        self._flights = 0
+        self._arrived: deque[tuple[FetchFlight, _Outcome]] = deque()
         self._wake = asyncio.Event()
-        self._poll: asyncio.Timeout | None = None
-        """The Fetch that waits for records; it ends early when a partition joins."""
-        self._polled_s = 0.0
-        """When that Fetch was sent."""
         self._tasks = Tasks()
         self._is_running = False
 
@@ -94,14 +104,18 @@ class ReplicaFetcher:
     def add(self, followed: FollowedPartition) -> None:
         self._followed[followed.id] = followed
         self.wake()
-        if self._poll is not None and not self._poll.expired():  # it ends anyway once its time is over
-            self._poll.reschedule(max(self._loop.time(), self._polled_s + JOIN_S))
+        self.touch(followed.id)
         if not self._is_running:
             self._is_running = True
             self._tasks.spawn(self._run())
 
     def remove(self, partition: PartitionId) -> None:
         self._followed.pop(partition, None)
+        self.touch(partition)
+
+    def touch(self, partition: PartitionId) -> None:
+        """The role or the place of a partition has changed."""
+        self._changed[partition] = None
         self._wake.set()
 
     def wake(self) -> None:
@@ -118,74 +132,143 @@ class ReplicaFetcher:
         try:
             while self._followed:
                 self._wake.clear()
-                due, wait_s = self._due()
-                if due:
-                    await self._fetch(due, wait_s)
+                if self._arrived:
+                    await self._take(*self._arrived.popleft())
                 else:
-                    await self._pause(wait_s)
+                    await self._pause(self._send())
         finally:
             self._is_running = False
 
-    def _due(self) -> tuple[list[FollowedPartition], float]:
-        """The partitions to fetch now; if there are none, how long to wait."""
-        now_s = self._loop.time()
-        throttled_s = self._throttle.wait_s(now_s)
-        due, wait_s = list[FollowedPartition](), RETRY_S
-        self._throttle.waits += throttled_s > 0 and any(one.is_added for one in self._followed.values())
-        for one in self._followed.values():
-            delay_s = max(one.retry_s - now_s, throttled_s if one.is_added else 0.0)
-            if delay_s <= 0 and one.is_flushed:
-                due.append(one)
-            elif delay_s > 0:
-                wait_s = min(wait_s, delay_s)
-        return due[:PARTITIONS_MAX], wait_s
-
-    async def _pause(self, wait_s: float) -> None:
+    async def _pause(self, wait_s: float | None) -> None:
+        if self._wake.is_set():
+            return
+        if wait_s is None:
+            await self._wake.wait()
+            return
         try:
             async with asyncio.timeout(wait_s):
                 await self._wake.wait()
         except TimeoutError:
             return
 
-    async def _fetch(self, due: list[FollowedPartition], next_s: float) -> None:
-        """One Fetch. Waits until everything that it brought is durable: its answer is what the next one reports. The
-        other partitions have their turn after `next_s`."""
-        added_bytes_max = self._throttle.fetch_bytes_max
-        wanted = [one.wanted(added_bytes_max if one.is_added else PARTITION_BYTES_MAX) for one in due]
-        is_whole = len(due) == len(self._followed)
+    # -- requests
+
+    def _send(self) -> float | None:
+        """Send a Fetch if there is something to name, or if none waits at the leader. Returns how long to wait before
+        there may be something to name; None if that is announced."""
+        now_s = self._loop.time()
+        if not self._flights and now_s - self._session.began_s > SESSION_S_MAX:
+            self._begin_session()
+        if self._flights >= FLIGHTS_MAX or not self._session.is_open:
+            return None
+        if now_s - self._reviewed_s >= REVIEW_S:
+            self._reviewed_s = now_s
+            self._changed.update(dict.fromkeys(self._followed))
+        named, forgotten, wait_s = self._news(now_s)
+        if named or forgotten or (not self._flights and len(self._session)):
+            self._transmit(self._session.begin(named, forgotten))
+        return wait_s
+
+    def _begin_session(self) -> None:
+        """Name all partitions again. Answers to requests of the session before are ignored."""
+        self._session = FetchSession(self._loop.time())
+        self._flights = 0
+        self._changed.update(dict.fromkeys(self._followed))
+
+    def _news(self, now_s: float) -> tuple[list[ReplicaFetch], list[PartitionId], float | None]:
+        """What to name, what to forget, and when there may be more."""
+        named, forgotten, wait_s = list[ReplicaFetch](), list[PartitionId](), float("inf")
+        throttled_s, added_bytes_max = self._throttle.wait_s(now_s), self._throttle.fetch_bytes_max
+        is_throttled = False
+        for partition in list(self._changed):
+            one = self._followed.get(partition)
+            if one is not None and one.is_over:
+                self._ended(one)
+                one = None
+            if one is None:
+                del self._changed[partition]
+                if partition in self._session:
+                    forgotten.append(partition)
+                continue
+            is_throttled |= one.is_added and throttled_s > 0
+            delay_s = max(one.retry_s - now_s, throttled_s if one.is_added else 0.0)
+            if delay_s <= 0 and not one.is_flushed:
+                delay_s = RETRY_S
+            if delay_s > 0:
+                wait_s = min(wait_s, delay_s)
+                if partition in self._session:
+                    forgotten.append(partition)
+                continue
+            if len(named) == PARTITIONS_MAX:
+                break
+            del self._changed[partition]
+            wanted = one.wanted(added_bytes_max if one.is_added else PARTITION_BYTES_MAX)
+            if not self._session.knows(wanted):
+                named.append(wanted)
+        self._throttle.waits += is_throttled
+        return named, forgotten, None if wait_s == float("inf") else wait_s
+
+    def _transmit(self, flight: FetchFlight) -> None:
+        self._flights += 1
         self._meters.replica_fetches += 1
-        self._polled_s = self._loop.time()
+        request = replica_fetch_request(
+            self._identity(),
+            flight.named,
+            flight.forgotten,
+            session=(flight.session_id, flight.epoch),
+            bytes_max=max(
+                self._throttle.fetch_bytes_max, RESPONSE_BYTES_MAX if self._throttle.rate() <= 0 else 0
+            ),
+            wait_ms=WAIT_MS,
+        )
+        self._links.send(
+            self._leader_id, request, partial(self._arrive, flight), timeout_ms=WAIT_MS + TIMEOUT_MS
+        )
+
+    def _arrive(self, flight: FetchFlight, outcome: _Outcome) -> None:
+        self._arrived.append((flight, outcome))
+        self._wake.set()
+
+    # -- answers
+
+    async def _take(self, flight: FetchFlight, outcome: _Outcome) -> None:
+        """Apply an answer. Waits until everything that it brought is durable, which the next Fetch tells the leader."""
+        if flight.session is not self._session:
+            return
+        self._flights -= 1
         try:
-            async with asyncio.timeout(None) as self._poll:
-                answers = await fetch_as_replica(
-                    self._links,
-                    self._leader_id,
-                    self._identity(),
-                    wanted,
-                    bytes_max=max(added_bytes_max, RESPONSE_BYTES_MAX if self._throttle.rate() <= 0 else 0),
-                    # The leader must not wait for these while others have their turn soon.
-                    wait_ms=WAIT_MS if is_whole else max(WAIT_MS_MIN, round(next_s * 1000)),
-                    timeout_ms=TIMEOUT_MS,
-                )
-        except TimeoutError:
+            if isinstance(outcome, BrokerError):
+                raise outcome
+            session_id, answers = decode_replica_fetch(self._leader_id, outcome)
+        except SessionLost:
+            self._begin_session()
             return
         except BrokerError as error:
-            for one in due:
+            self._begin_session()
+            for one in self._followed.values():
                 one.delay(error)
             return
-        finally:
-            self._poll = None
-        if due[0].id in self._followed:
-            self._followed[due[0].id] = self._followed.pop(due[0].id)
-        read_bytes = sum(len(answers[one.id].records) for one in due if one.is_added)
+        self._session.id = session_id
+        await self._apply(flight, answers)
+        if not session_id:  # the leader has no sessions
+            self._begin_session()
+
+    async def _apply(self, flight: FetchFlight, answers: Mapping[PartitionId, ReplicatedBatches]) -> None:
+        applied, read_bytes = list[FollowedPartition](), 0
+        for partition, got in answers.items():
+            one, wanted = self._followed.get(partition), flight.session.answered(flight, partition)
+            if one is None or wanted is None:
+                continue
+            if got.error is not None:
+                flight.session.drop(partition)
+            read_bytes += len(got.records) if one.is_added else 0
+            applied.append(one)
+            await one.apply(wanted, got)
         self._throttle.limit.spend(read_bytes)
-        for one, request in zip(due, wanted, strict=True):
-            if self._followed.get(one.id) is one:
-                await one.apply(request, answers[one.id])
         # All flushes run together, and most fetches need none: no task for each partition before this point.
-        unflushed = [one for one in due if not one.is_flushed and self._followed.get(one.id) is one]
+        unflushed = [one for one in applied if not one.is_flushed and self._followed.get(one.id) is one]
         if unflushed:
             await asyncio.gather(*(one.flushed() for one in unflushed))
-        for one in due:
-            if one.is_over and self._followed.get(one.id) is one:
-                self._ended(one)
+        for one in applied:
+            if self._followed.get(one.id) is one:
+                self._changed[one.id] = None

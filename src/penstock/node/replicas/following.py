@@ -88,8 +88,11 @@ class Following:
         else:
             self._held.pop(placed.id, None)
         known = self._fetched.get(placed.id)
-        if known is not None and not self._is_right(known, placed):
-            self._end(known)
+        if known is not None:
+            if self._is_right(known, placed):
+                self._fetchers[known.leader_id].touch(known.id)
+            else:
+                self._end(known)
         if placed.id in self._held and placed.id not in self._fetched:
             if not self._is_added(placed):
                 self._start(self._held[placed.id], placed)

@@ -69,6 +69,14 @@ class ReplicaSource:
         self._has_readers = has_readers
         self.traffic = traffic
 
+    @property
+    def end_offset(self) -> int:
+        return self._partition.log.end_offset
+
+    def is_like(self, other: ReplicaSource) -> bool:
+        """Whether a listener of the other hears the same."""
+        return self._partition is other._partition and self._has_readers == other._has_readers
+
     def add_listener(self, listener: Callable[[], None]) -> None:
         self._partition.add_append_listener(listener)
         if self._has_readers:

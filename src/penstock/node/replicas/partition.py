@@ -19,6 +19,7 @@ from penstock.core.errors import (
     NotEnoughReplicas,
     NoTransactionalId,
     OffsetOutOfRange,
+    OutOfOrder,
     TornSegment,
     UnknownEpoch,
 )
@@ -116,7 +117,13 @@ class Partition(Replica):
         if header.attributes & TRANSACTIONAL and not in_transaction:
             raise NoTransactionalId(f"{self}: a transactional batch was produced without a transactional id")
         if header.producer_id >= 0:
-            repeated = self.log.producers.check(header)
+            try:
+                repeated = self.log.producers.check(header)
+            except OutOfOrder:
+                # The batches in between may be on another broker, which leads already: producers give up their epoch
+                # after OutOfOrder, and send batches again that were written.
+                self.check_followed()
+                raise
             if repeated is not None:
                 return Appended(repeated.base_offset, repeated.last_offset + 1, NO_TIMESTAMP)
         try:

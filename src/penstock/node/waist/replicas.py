@@ -33,6 +33,7 @@ from penstock.node.waist.routes import Routes
 
 if TYPE_CHECKING:  # a single broker needs none of it
     from penstock.node.replicas.leading import ReplicaRead as ReplicaRead
+    from penstock.node.replicas.leading import ReplicaSource as ReplicaSource
 
 
 NO_MEMBER_EPOCH = -1

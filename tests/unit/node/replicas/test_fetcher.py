@@ -1,68 +1,134 @@
-"""Partitions join the fetcher of their leader at any moment, also while its Fetch is being given up for others."""
+"""Partitions join the fetcher of their leader at any moment, also while its Fetch waits or is being answered."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
-import pytest
-
+from penstock.core.errors import PeerUnavailable
 from penstock.core.model import PartitionId
-from penstock.core.replication.fetches import ReplicaIdentity
-from penstock.node.replicas import fetcher as module
-from penstock.node.replicas.fetcher import JOIN_S, ReplicaFetcher, Throttle
+from penstock.core.replication.fetches import ReplicaFetch, ReplicaIdentity
+from penstock.node.replicas.fetcher import FLIGHTS_MAX, PARTITIONS_MAX, ReplicaFetcher, Throttle
 from penstock.node.replicas.followed import FollowedPartition
 from penstock.node.runtime.meters import Meters
+from penstock.wire.kafka import ErrorCode, messages
 
-LATER_S = 1e-6
+SESSION_ID = 9
 
 
 class Copy:
     """As much of a followed partition as a fetcher needs to ask for it."""
 
-    retry_s = 0.0
     is_flushed = True
     is_added = False
+    is_over = False
 
     def __init__(self, index: int) -> None:
         self.id = PartitionId(bytes(16), index)
+        self.retry_s = 0.0
+        self.delays = 0
 
-    def wanted(self, bytes_max: int) -> PartitionId:
-        return self.id
+    def wanted(self, bytes_max: int) -> ReplicaFetch:
+        return ReplicaFetch(self.id, 0, 0, 0, 0, bytes_max)
+
+    def delay(self, error: Exception) -> None:
+        self.delays += 1
 
 
-def test_a_partition_joins_in_the_moment_in_which_a_fetch_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[PartitionId]] = []
+class Leader:
+    """Answers when it is told to."""
 
-    async def never_answered(_: object, __: int, ___: object, wanted: Any, **____: object) -> None:
-        asked.append(wanted)
-        await asyncio.Event().wait()
+    def __init__(self) -> None:
+        self.requests: list[messages.FetchRequest] = []
+        self._answers: list[Callable[[Any], None]] = []
 
-    monkeypatch.setattr(module, "fetch_as_replica", never_answered)
-    copies = [cast(FollowedPartition, Copy(index)) for index in range(3)]
+    def send(
+        self, _leader_id: int, request: Any, answered: Callable[[Any], None], *, timeout_ms: int
+    ) -> None:
+        self.requests.append(request)
+        self._answers.append(answered)
 
+    async def answer(self, outcome: Any = None) -> None:
+        answered = self._answers.pop(0)
+        answered(outcome or messages.FetchResponse(session_id=SESSION_ID, responses=[]))
+        await asyncio.sleep(0.01)
+
+    def named(self) -> list[list[int]]:
+        return [
+            [one.partition for topic in sent.topics for one in topic.partitions] for sent in self.requests
+        ]
+
+
+async def fetching(leader: Leader, *copies: Copy) -> ReplicaFetcher:
+    links, identity = cast(Any, leader), ReplicaIdentity(2, 1)
+    fetcher = ReplicaFetcher(links, 1, lambda: identity, Throttle(lambda: 0), Meters(), lambda _: None)
+    for one in copies:
+        fetcher.add(cast(FollowedPartition, one))
+    await asyncio.sleep(0.01)
+    return fetcher
+
+
+def test_a_partition_that_joins_is_named_while_another_fetch_waits() -> None:
     async def play() -> None:
-        loop = asyncio.get_running_loop()
-        crashes: list[dict[str, Any]] = []
-        loop.set_exception_handler(lambda _, context: crashes.append(context))
-        fetcher = ReplicaFetcher(
-            cast(Any, None), 1, lambda: ReplicaIdentity(2, 1), Throttle(lambda: 0), Meters(), lambda _: None
-        )
-        fetcher.add(copies[0])
-        while not asked:
-            await asyncio.sleep(0)
-        began_s = loop.time()
-        fetcher.add(copies[1])
-        poll = fetcher._poll
-        assert poll is not None
-        expires_s = poll.when()
-        assert expires_s is not None
-        assert expires_s <= began_s + JOIN_S
-        loop.call_at(expires_s + LATER_S, fetcher.add, copies[2])
-        while not asked or len(asked[-1]) < len(copies):
-            await asyncio.sleep(JOIN_S)
-            assert not crashes, crashes
+        leader = Leader()
+        fetcher = await fetching(leader, Copy(0), Copy(1))
+        fetcher.add(cast(FollowedPartition, Copy(2)))
+        await asyncio.sleep(0.01)
+        assert leader.named() == [[0, 1]], "the session has no id yet"
+        await leader.answer()
+        assert leader.named() == [[0, 1], [2]]
+        for index in (3, 4, 5):
+            fetcher.add(cast(FollowedPartition, Copy(index)))
+            await asyncio.sleep(0.01)
+        assert leader.named() == [[0, 1], [2], [3]], "the others wait for an answer, and go together"
+        await leader.answer()
+        assert leader.named()[3:] == [[4, 5]]
+        assert len(leader.requests) == 2 + FLIGHTS_MAX
+        assert [one.session_epoch for one in leader.requests] == [0, 1, 2, 3]
         await fetcher.stop()
 
     asyncio.run(play())
-    assert asked[-1] == [one.id for one in copies]
+
+
+def test_a_partition_that_leaves_is_forgotten() -> None:
+    async def play() -> None:
+        leader = Leader()
+        copies = Copy(0), Copy(1)
+        fetcher = await fetching(leader, *copies)
+        await leader.answer()
+        fetcher.remove(copies[1].id)
+        await asyncio.sleep(0.01)
+        (gone,) = leader.requests[-1].forgotten_topics_data
+        assert (gone.partitions, leader.named()[-1]) == ([1], [])
+        await fetcher.stop()
+
+    asyncio.run(play())
+
+
+def test_all_are_named_again_when_the_session_is_lost() -> None:
+    async def play() -> None:
+        leader, copies = Leader(), [Copy(0), Copy(1)]
+        fetcher = await fetching(leader, *copies)
+        await leader.answer()
+        lost = int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        await leader.answer(messages.FetchResponse(error_code=lost, responses=[]))
+        assert leader.named() == [[0, 1], [], [0, 1]]
+        assert (leader.requests[-1].session_id, leader.requests[-1].session_epoch) == (0, 0)
+        await leader.answer(PeerUnavailable("gone"))
+        assert leader.named()[3:] == [[0, 1]]
+        assert [one.delays for one in copies] == [1, 1], "a lost link delays them, a lost session does not"
+        await fetcher.stop()
+
+    asyncio.run(play())
+
+
+def test_many_partitions_are_named_by_several_requests() -> None:
+    async def play() -> None:
+        leader = Leader()
+        fetcher = await fetching(leader, *(Copy(index) for index in range(PARTITIONS_MAX + 5)))
+        await leader.answer()
+        assert [len(some) for some in leader.named()] == [PARTITIONS_MAX, 5]
+        await fetcher.stop()
+
+    asyncio.run(play())

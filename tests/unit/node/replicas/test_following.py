@@ -39,6 +39,9 @@ class FakeFetcher:
     def remove(self, partition: PartitionId) -> None:
         self.followed.pop(partition, None)
 
+    def touch(self, partition: PartitionId) -> None:
+        pass
+
     async def stop(self) -> None:
         self.followed.clear()
 
