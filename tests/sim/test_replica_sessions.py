@@ -22,7 +22,7 @@ SESSION_S = fetcher.SESSION_S_MAX
 def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[messages.FetchRequest]]:
     """Every Fetch that a replica sends."""
     sent: list[messages.FetchRequest] = []
-    build = fetcher.replica_fetch_request
+    build = fetcher.replica_fetch_request  # type: ignore[attr-defined]
 
     def record(*args: Any, **kwargs: Any) -> messages.FetchRequest:
         sent.append(build(*args, **kwargs))
@@ -84,7 +84,7 @@ def test_a_session_that_the_leader_does_not_know_begins_again(
 ) -> None:
     async def play(stage: MoveStage) -> None:
         await create(stage)
-        build = fetcher.replica_fetch_request
+        build = fetcher.replica_fetch_request  # type: ignore[attr-defined]
 
         def garble(*args: Any, **kwargs: Any) -> messages.FetchRequest:
             request = build(*args, **kwargs)
