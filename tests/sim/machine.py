@@ -27,7 +27,7 @@ class Machine:
         self.workers = SimWorkers(loop, name, workers)
         self._disks = 1
         self.files: SimFiles = self.disk.mount()
-        self._lost_disk: SimDisk | None = None
+        self._lost_disks: list[SimDisk] = []
 
     def boot(self, main: Callable[[Machine], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
         """Start the machine, or start it again after a crash, and run `main` on it."""
@@ -49,13 +49,13 @@ class Machine:
         """An empty disk is there in the place of this one."""
         self.lose_power(farewell)
         self._disks += 1
-        self._lost_disk = self.disk
+        self._lost_disks.append(self.disk)
         self.disk = SimDisk(self._loop.random_for(f"disk/{self.name}/{self._disks}"))
 
     def find_disk(self) -> None:
-        """An operator has found the disk that was lost. The process has ended."""
-        assert self._lost_disk is not None and not self.files.alive
-        self.disk, self._lost_disk = self._lost_disk, None
+        """An operator has found the disk that was lost last. The process has ended."""
+        assert not self.files.alive
+        self.disk = self._lost_disks.pop()
 
     def interrupt_at(self, operation: int, *, power: bool = True) -> None:
         """Lose power, or be killed, in the middle of the n-th disk operation from now on."""
