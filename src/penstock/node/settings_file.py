@@ -21,7 +21,7 @@ NOT_HERE = {
     "consumer": "these are settings of consumers",
     "producer": "these are settings of producers",
     "client": "these are settings of clients",
-    "topics.replication_factor": "one node has one replica",
+    "topics.replication_factor": "write 'default_replication_factor', which applies to clusters",
     "server.heartbeat_interval": "silent connections are closed by 'idle_ms_max'",
     "storage.fsync_on_write": "write 'durability: fsync' for true, 'durability: os' for false",
 }

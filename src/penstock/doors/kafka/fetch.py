@@ -291,7 +291,7 @@ class FetchHandler:
             return fetch_pass.refuse(answer, error)
         answer.high_watermark, answer.log_start_offset = found.high_watermark, found.start_offset
         fetch_pass.sources.append(found.source)
-        # Whoever deleted records waits for the replicas.
+        # A DeleteRecords call waits until the replicas have the new start offset.
         fetch_pass.must_answer |= found.is_news or one.log_start_offset < found.start_offset
         if found.error is not None:
             fetch_pass.refuse(answer, found.error)

@@ -348,7 +348,7 @@ class ReplicaSessions:
             answer.refuse(key[0], part, found.error)
             return
         known.listen(found.source)
-        # Whoever deleted records waits for the replicas.
+        # A DeleteRecords call waits until the replicas have the new start offset.
         is_news = found.is_news or one.log_start_offset < found.start_offset
         if found.diverging is not None:
             part.diverging_epoch = messages.FetchResponse.EpochEndOffset(
