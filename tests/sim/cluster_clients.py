@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from penstock.core.errors import CorruptBatch
 from penstock.core.model import Address, NewRecord
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 from sim.chance import START_MS
@@ -37,6 +38,8 @@ class Client:
     def __init__(self, loop: SimLoop, name: str, ledger: Ledger, bootstrap: Sequence[Address]) -> None:
         self.name = name
         self.troubles = 0
+        self.may_see_damage = False
+        """Whether batches with wrong checksums may come from a broker, which does not know of the damage yet."""
         self.done = 0
         self._loop = loop
         self._ledger = ledger
@@ -64,6 +67,13 @@ class Client:
             self.troubles += 1
             self._loop.note(f"{self.name}: {trouble}")
             self._router.forget()
+            return False
+        except (CorruptBatch, KafkaError) as damage:
+            is_known = isinstance(damage, KafkaError) and damage.code != ErrorCode.CORRUPT_MESSAGE
+            if is_known or not self.may_see_damage:
+                raise
+            self.troubles += 1
+            self._loop.note(f"{self.name}: {damage}")
             return False
         self.done += 1
         return True
@@ -164,6 +174,8 @@ class IdempotentProducer(Client):
             elif failure is None or not _is_out_of_order(answer):
                 failure = failure or answer
         if failure is not None:
+            if _is_out_of_order(failure) and self._ledger.leader(place) != client.host:
+                raise Trouble(f"{client.host} was replaced and does not know that yet")
             with troubles():
                 raise failure
 

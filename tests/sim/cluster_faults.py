@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.core.machines.cluster.state import ClusterState
+from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import PartitionId
 from penstock.node.cluster.metadata_log import CONTROLLER_SESSION
 from penstock.node.replicas.partition import Partition
 from sim import cluster_store
+from sim.cluster_damage import Damage
 from sim.cluster_machines import BrokerMachine, State
 from sim.cluster_store import ModelledStore, Store
 from sim.loop import SimLoop
@@ -36,6 +38,9 @@ CLOCK_ERRORS_MS = (-1_800_000, -5_000, 0, 5_000, 1_800_000)
 SLOW_DISK = WorkerKnobs(delay_s_max=0.2, slow_chance=0.2, slow_s_max=4.0)
 HANGING_DISK = WorkerKnobs(delay_s_min=2.0, delay_s_max=3.0, slow_chance=0.0)
 SLOW_NET_S = 0.4
+DAMAGE = "damaged segment"
+DAMAGE_CHANCE = 0.15
+"""How often a run has damaged segments. They come on top of the others, so that other runs stay what they are."""
 
 
 class Faults:
@@ -55,6 +60,7 @@ class Faults:
         self._truth = truth
         self._lost: dict[int, int] = {}
         """Brokers that have lost their disk → the broker epoch in which they did."""
+        self._damage = Damage(loop, machines)
         self._chance = loop.random_for("faults")
         self._net_knobs = loop.net.knobs
         self.clients: list[str] = []
@@ -63,8 +69,14 @@ class Faults:
         self._rolling: list[asyncio.Task[None]] = []
         self._is_over = False
         kinds = self._kinds()
+        names = None if names is None else list(names)
         if names is None:
-            names = self._chance.sample(list(kinds), self._chance.randint(KINDS_MIN, KINDS_MAX))
+            names = self._chance.sample(
+                [one for one in kinds if one != DAMAGE], self._chance.randint(KINDS_MIN, KINDS_MAX)
+            )
+            # After a failed sync a broker does not trust its replica: a damaged one may be the only one then.
+            if "failed sync" not in names and loop.random_for("damages").random() < DAMAGE_CHANCE:
+                names.append(DAMAGE)
         self._chosen = {name: kinds[name] for name in names}
         for machine in machines.values():
             machine.restart_s = lambda: self._chance.choice(AWAY_S)
@@ -95,6 +107,7 @@ class Faults:
             "expired session": self._expire,
             "compaction": self._compact,
             "store crash": self._crash_store,
+            DAMAGE: self._damage_segment,
         }
 
     @property
@@ -208,17 +221,42 @@ class Faults:
         self._lost[machine.broker_id] = -1 if found is None else found.epoch
         return machine
 
+    def unknown_losses(self) -> set[int]:
+        """The brokers that have lost records, of which metadata does not know yet."""
+        found = {broker_id: self._truth.find_broker(broker_id) for broker_id in self._lost}
+        return {
+            one.broker_id
+            for one in found.values()
+            if one is not None and one.epoch == self._lost[one.broker_id]
+        }
+
     def _is_spare(self, broker_id: int) -> bool:
-        lost = {broker_id}
-        for other, epoch in self._lost.items():
-            found = self._truth.find_broker(other)
-            if found is not None and found.epoch == epoch:  # metadata does not know of its loss yet
-                lost.add(other)
-        return all(
-            broker_id not in (*placed.isr, *placed.elr)
-            or ({*placed.isr, *placed.elr} - lost and self._truth.isr_size_min(placed.topic_id) > 1)
-            for placed in self._truth.held_by(broker_id)
-        )
+        lost = self.unknown_losses() - {broker_id}
+        return all(self._has_another(placed, broker_id, lost) for placed in self._truth.held_by(broker_id))
+
+    def _has_another(self, placed: PartitionReplicas, broker_id: int, lost: set[int]) -> bool:
+        """With two losses that it does not know of, metadata would let go of a third member that is only killed."""
+        complete = {*placed.isr, *placed.elr}
+        if broker_id not in complete:
+            return True
+        if complete & lost:
+            return False
+        if self._damage.is_left(placed.id):
+            complete.discard(self._damage.victim)
+        return bool(complete - {broker_id}) and self._truth.isr_size_min(placed.topic_id) > 1
+
+    def _damage_segment(self) -> None:
+        """Bits rot that other replicas have. The broker has to find that, and neither serve nor lose the records."""
+        if isinstance(self._store, ModelledStore):
+            self._damage.strike(self._is_elsewhere)
+
+    def _is_elsewhere(self, partition: PartitionId, broker_id: int) -> bool:
+        placed = self._truth.find_partition(partition)
+        return placed is not None and broker_id in placed.isr and self._is_spare(broker_id)
+
+    def damages(self) -> list[str]:
+        """What nobody has repaired so far."""
+        return [f"broker {self._damage.victim} has not repaired {one}" for one in self._damage.left()]
 
     def _die_inside(self) -> None:
         if machine := self._someone():

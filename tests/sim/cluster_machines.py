@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from functools import partial
+from typing import Any
 
 from in_process_client import KAFKA_ONLY
 from penstock.apps.doorways import Doorways
@@ -68,6 +69,8 @@ class BrokerMachine:
         self.broker: Broker | None = None
         """The broker of the running process, from the moment that it has recovered."""
         self.lives = 0
+        self.settings: dict[str, Any] = {}
+        """What differs from SETTINGS here."""
         self.restart_s: Callable[[], float] = lambda: RESTART_S
         """How long the process stays away after its end."""
         self.finds_disks = True
@@ -93,7 +96,7 @@ class BrokerMachine:
     async def _live(self, machine: Machine) -> None:
         boot_id = f"{self.name}-boot-{self._boots}"
         runtime = Runtime(machine.clock, machine.rng, machine.files, machine.workers, boot_id=boot_id)
-        settings = replace(SETTINGS, host=self.name, node_id=self.broker_id)
+        settings = replace(SETTINGS, host=self.name, node_id=self.broker_id, **self.settings)
         self._stop_wanted = asyncio.Event()
         try:
             broker = self.broker = await start_broker(

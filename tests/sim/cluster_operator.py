@@ -6,6 +6,7 @@ All partitions may move, also those of the coordinators. Every move that was sta
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
@@ -46,6 +47,8 @@ class Operator(Client):
     """Does one thing at a time, to random partitions."""
 
     plan: Plan
+    unknown_losses: Callable[[], set[int]]
+    """The brokers that have lost records, of which metadata does not know yet."""
     _is_finished = False
 
     async def work(self) -> None:
@@ -105,6 +108,10 @@ class Operator(Client):
         return [one.name for one in self._ledger.topics.values() if one.kind is Kind.PLAIN]
 
     async def _set_minimum(self, name: str, minimum: int) -> None:
+        """Not while a broker is missing that may not come back complete: a lower minimum can make it the only one of
+        which metadata knows that it was complete."""
+        if lost := self.unknown_losses():
+            raise Trouble(f"{sorted(lost)} are being replaced")
         client = await self._router.anyone()
         with troubles():
             await client.alter_topic(name, "min.insync.replicas", str(minimum))

@@ -14,7 +14,7 @@ FACTOR_MAX = 3
 """Replicas of a partition."""
 FORGETFUL = frozenset({"power loss", "power loss of all", "death inside a disk operation", "failed sync"})
 """Kinds of faults after which records may be missing everywhere that were not synced."""
-LOSING = frozenset({"power loss of a spare", "lost disk"})
+LOSING = frozenset({"power loss of a spare", "lost disk", "damaged segment"})
 """Kinds of faults after which one broker has lost records that others have."""
 DURABILITIES = ("fsync", "fsync", "os", "interval")
 """What topics promise in runs without forgetful faults."""

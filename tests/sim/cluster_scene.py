@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.core.machines.cluster.values import NO_LEADER, PartitionReplicas
-from penstock.core.model import Address, PartitionId, Record
+from penstock.core.model import Address, PartitionId
 from penstock.node.replicas import fetcher
 from penstock.node.replicas.partition import Partition
 from sim import cluster_clients as clients
 from sim import cluster_transactions as transactions
-from sim.cluster_faults import Faults
+from sim.cluster_faults import DAMAGE, Faults
 from sim.cluster_machines import PORT, BrokerMachine, State
 from sim.cluster_members import GroupMember, GroupStory
 from sim.cluster_operator import Operator
@@ -30,9 +30,11 @@ from sim.cluster_store import CoordinatorStore, ModelledStore, Store
 from sim.cluster_transactions import TransactionalProducer
 from sim.cluster_watch import Watch, watching
 from sim.crashing import read_whole
-from sim.kafka_client import Place
+from sim.kafka_client import KafkaClient, Place
 from sim.ledger import Broken, Kind, Ledger
 from sim.loop import Order, SimLoop
+
+Found = TypeVar("Found")
 
 BROKERS = 5
 COORDINATOR_CHANCE = 0.1
@@ -47,6 +49,10 @@ STEADY_S = 1.0
 POLL_S = 0.1
 STEPS_MAX = 300_000
 """Several times what a run takes; a broker that spins would take forever."""
+SHORT_LAG_CHANCE, SHORT_LAG_MS = 0.2, 2_000
+"""How often, and after which time, leaders remove replicas that lag: the usual time is longer than a run has faults."""
+SCRUB_MS = 6_000
+"""How often replicas are compared in runs with damaged segments."""
 READ_S_MAX = 10.0
 """How long a partition may be without a leader when everything is compared."""
 TINY_CHANCE = 0.02
@@ -87,11 +93,30 @@ class Scene:
             self.machines[number] = BrokerMachine(loop, self.store, number)
         self.ledger = Ledger()
         self.ledger.committed = lambda place: self.watch.replicas.committed(PartitionId(*place))
+        self.ledger.leader = self._leader_of
         self.faults = Faults(loop, self.store, self.machines, self.watch.truth.cluster, fault_names)
         self.plan = plan_for(self.faults.kinds, self._chance)
         self.clients = self._make_clients(is_crowded)
+        if DAMAGE in self.faults.kinds:
+            self._expect_damage()
+        if fault_names is None and loop.random_for("lag").random() < SHORT_LAG_CHANCE:
+            for machine in self.machines.values():
+                machine.settings["replica_lag_ms"] = SHORT_LAG_MS
         self.faults.clients = [one.name for one in self.clients]
         self._is_over = asyncio.Event()
+
+    def _expect_damage(self) -> None:
+        """Replicas are compared often enough to find damage within a run. Until then a broker may send it to clients,
+        which see that the checksum is wrong."""
+        for machine in self.machines.values():
+            machine.settings["scrub_interval_ms"] = SCRUB_MS
+        for client in self.clients:
+            client.may_see_damage = True
+
+    def _leader_of(self, place: Place) -> str | None:
+        placed = self.watch.truth.cluster.find_partition(PartitionId(*place))
+        machine = None if placed is None else self.machines.get(placed.leader)
+        return None if machine is None else machine.name
 
     def _make_store(self) -> Store:
         if self._chance.random() < COORDINATOR_CHANCE:
@@ -111,6 +136,8 @@ class Scene:
                 one.story = story
             if isinstance(one, Operator | clients.TopicChanger):
                 one.plan = self.plan
+            if isinstance(one, Operator):
+                one.unknown_losses = self.faults.unknown_losses
         return made
 
     async def run(self) -> None:
@@ -205,6 +232,7 @@ class Scene:
             missing += self._missing_at(machine)
         for placed in self.watch.truth.cluster.partitions():
             missing += self._missing_of(placed)
+        missing += self.faults.damages()
         controllers = {one.broker.controller_id for one in self.machines.values() if one.broker is not None}
         if len(controllers) != 1 or NO_LEADER in controllers:
             missing.append(f"the controller is one of {controllers}")
@@ -259,19 +287,21 @@ class Scene:
         for topic_id, topic in list(self.ledger.topics.items()):
             for index in range(len(topic.partitions)):
                 place = Place(topic_id, index)
-                start, end, records = await self._read(router, place)
+                start, end, records = await self._read(router, place, read_whole)
                 self.ledger.check_partition(place, start, end, records, lost_power=False)
                 self._check_order(place, [bytes(one.value or b"") for one in records])
         await self._check_transactions(router)
         router.close()
 
-    async def _read(self, router: Router, place: Place) -> tuple[int, int, list[Record]]:
+    async def _read(
+        self, router: Router, place: Place, read: Callable[[KafkaClient, Place], Awaitable[Found]]
+    ) -> Found:
         """A session that was cut off may end a moment after the last fault, and its broker joins again then."""
         until_s = self._loop.time() + READ_S_MAX
         while True:
             try:
                 with troubles():
-                    return await read_whole(await router.leader(place), place)
+                    return await read(await router.leader(place), place)
             except Trouble:
                 if self._loop.time() > until_s:
                     raise
@@ -282,7 +312,7 @@ class Scene:
         producers = [one for one in self.clients if isinstance(one, TransactionalProducer)]
         if producers:
             places = [Place(producers[0].topic_id, index) for index in range(transactions.PARTITIONS)]
-            seen = [await transactions.read_committed(await router.leader(place), place) for place in places]
+            seen = [await self._read(router, place, transactions.read_committed) for place in places]
             for producer in producers:
                 producer.check(seen, await producer.committed_offset())
 

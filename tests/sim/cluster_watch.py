@@ -75,6 +75,8 @@ class Watch:
             self._fail(f"events are missing between {self.end_index} and {index}")
         cluster = self._truth.cluster
         changes: dict[PartitionId, PartitionReplicas | None] = {}
+        # One change may create a topic, and the next one begin to stop its broker.
+        self.replicas.able = {one.broker_id for one in cluster.brokers if cluster.can_lead(one.broker_id)}
         for event in events:
             self._check_event(event)
             if isinstance(event, PartitionSaved):
@@ -150,6 +152,9 @@ class Watch:
         """A fenced broker is in no ISR and leads nothing; a leader is in the ISR."""
         if any(map(self._truth.cluster.is_fenced, placed.isr)):
             self._fail(f"{placed} has a fenced broker in its ISR")
+        able = [*map(self._truth.cluster.can_lead, placed.isr)]
+        if any(able) and not all(able):
+            self._fail(f"{placed} has a stopping broker in its ISR, although another one can lead")
         if placed.leader != NO_LEADER and placed.leader not in placed.isr:
             self._fail(f"{placed} has a leader outside of its ISR")
 

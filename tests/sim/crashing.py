@@ -10,8 +10,9 @@ from enum import Enum
 from typing import Any
 
 from penstock.core.model import Record
+from penstock.wire.kafka import ErrorCode
 from sim import load, node
-from sim.kafka_client import KafkaClient, Place
+from sim.kafka_client import KafkaClient, KafkaError, Place
 from sim.ledger import Kind, Ledger
 from sim.loop import SimLoop
 from sim.machine import Machine
@@ -173,7 +174,12 @@ async def read_whole(client: KafkaClient, place: Place) -> tuple[int, int, list[
         offset = start = await client.start_offset(place)
         records: list[Record] = []
         while True:
-            fetched = await client.fetch(place, offset)
+            try:
+                fetched = await client.fetch(place, offset)
+            except KafkaError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE or await client.start_offset(place) <= offset:
+                    raise
+                break
             if fetched.start_offset != start:
                 break
             if fetched.next_offset == offset:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.core.model import NewRecord, Record
 from penstock.core.records.batch import check, decode_header, encode_header, size_at, stamp_checksum
 from penstock.core.records.build import build_batch, open_batch
-from penstock.wire.kafka import ApiKey, decode_response, encode_request, messages
+from penstock.wire.kafka import ApiKey, ErrorCode, decode_response, encode_request, messages
 
 ANSWER_S_MAX = 5.0
 """A broker that lost its power says nothing; a client does not wait for ever."""
@@ -65,10 +65,13 @@ class KafkaClient(asyncio.Protocol):
         self._asked: deque[tuple[int, int, asyncio.Future[Any]]] = deque()
         self._sent = self._answered = 0
         self._broken = False
+        self.host = ""
+        """Where it is connected to."""
 
     @classmethod
     async def connect(cls, host: str, port: int) -> KafkaClient:
         _, client = await asyncio.get_running_loop().create_connection(cls, host, port)
+        client.host = host
         return client
 
     @property
@@ -199,8 +202,10 @@ class KafkaClient(asyncio.Protocol):
 
     async def start_offset(self, place: Place) -> int:
         """Where the partition starts: an offset beyond every log is refused with it."""
-        response = await self._fetch(place, OFFSET_MAX, 0)
-        return int(response.log_start_offset)
+        answer = await self._fetch(place, OFFSET_MAX, 0)
+        if answer.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            _check(answer.error_code)
+        return int(answer.log_start_offset)
 
     async def latest_offset(self, name: str, partition: int) -> int:
         """Where the committed records of a partition end."""

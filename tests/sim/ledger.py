@@ -14,7 +14,7 @@ from sim.kafka_client import OFFSET_MAX, Place
 class Kind(Enum):
     """What a topic promises; the values are its settings."""
 
-    PLAIN = ()
+    PLAIN = frozenset[tuple[str, str]]()
     """Every acknowledged record, for ever."""
     SIZED = (("retention.bytes", "3000"),)
     """The oldest segments go away; what is left is dense."""
@@ -69,6 +69,8 @@ class Ledger:
         """Topics whose creation was asked for and not answered: name to kind and number of partitions."""
         self.committed: Callable[[Place], int] = lambda place: OFFSET_MAX
         """Where the committed records of a partition end; whoever looks into the brokers knows that."""
+        self.leader: Callable[[Place], str | None] = lambda place: None
+        """The host of the leader of a partition, whether it knows that or not."""
         self.checked = 0
         """How many records were found as promised, over all checks."""
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from sim.autopsy import bury, describe
-from sim.hosts import HOST, Host, PowerLost
+from sim.hosts import HOST, Host, PowerLost, SimHandle
 from sim.net import NetKnobs, SimNet
 from sim.server import SimServer
 
@@ -74,8 +74,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._now = 0.0
         self._chance = self.random_for("order")
         self._digest = hashlib.blake2b(digest_size=16)
-        self._ready: list[tuple[Host, asyncio.Handle, Callable[..., object]]] = []
-        self._timers: list[tuple[float, int, Host, asyncio.TimerHandle, Callable[..., object]]] = []
+        self._ready: list[SimHandle] = []
+        self._timers: list[tuple[float, int, SimHandle]] = []
+        """A heap. Both lists stay the same objects for the whole run, so that the steps can hold on to them."""
         self._timers_made = 0
         self._tasks_made = 0
         self._failure: BaseException | None = None
@@ -128,8 +129,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         `SimNet.crash` is the whole crash: it also tells the peers."""
         assert host is not self.root, "the root runs the test and cannot crash"
         host.alive = False
-        self._ready = [entry for entry in self._ready if entry[0].alive]
-        self._timers = [entry for entry in self._timers if entry[2].alive]
+        self._ready[:] = [handle for handle in self._ready if handle.host.alive]
+        self._timers[:] = [entry for entry in self._timers if entry[2].host.alive]
         heapq.heapify(self._timers)
 
     def pause(self, name: str) -> None:
@@ -137,8 +138,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         host = self._hosts[name]
         assert host.alive and host.held is None, f"{name} does not run"
         self.note(f"pause {name}")
-        host.held = [entry for entry in self._ready if entry[0] is host]
-        self._ready = [entry for entry in self._ready if entry[0] is not host]
+        host.held = [handle for handle in self._ready if handle.host is host]
+        self._ready[:] = [handle for handle in self._ready if handle.host is not host]
 
     def resume(self, name: str) -> None:
         """Let a process go on that was paused: all that became due meanwhile is due at once."""
@@ -180,7 +181,8 @@ class SimLoop(asyncio.AbstractEventLoop):
             for host in self._lives:
                 host.release()
             gc.collect(1)
-            self._raise_failure()
+            if self._failure is not None:
+                raise self._failure
             return task.result()
         except BaseException as error:
             error.add_note(f"in the simulation of seed {self.seed}, step {self.steps}, at {self._now:.6f} s")
@@ -194,38 +196,49 @@ class SimLoop(asyncio.AbstractEventLoop):
                 gc.enable()
 
     def _run_until(self, task: asyncio.Task[Any]) -> None:
+        ready, timers = self._ready, self._timers
         while not task.done():
-            while self._timers and (self._timers[0][0] <= self._now or self._timers[0][3].cancelled()):
-                _, _, host, timer, callback = heapq.heappop(self._timers)
-                if not timer.cancelled():
-                    (self._ready if host.held is None else host.held).append((host, timer, callback))
-            if not self._ready:
+            while timers and (timers[0][0] <= self._now or timers[0][2].is_cancelled):
+                handle = heapq.heappop(timers)[2]
+                if not handle.is_cancelled:
+                    (ready if handle.host.held is None else handle.host.held).append(handle)
+            if not ready:
                 self._advance()
                 continue
-            host, handle, callback = self._ready.pop(self._choose())
-            if not handle.cancelled():
-                self._step(host, handle, callback)
+            handle = ready.pop(self._choose(ready) if len(ready) > 1 else 0)
+            if not handle.is_cancelled:
+                self._step(handle)
 
-    def _choose(self) -> int:
-        count = len(self._ready)
-        if count == 1 or self._order is Order.FIFO:
+    def _choose(self, ready: list[SimHandle]) -> int:
+        if self._order is Order.FIFO:
             return 0
-        chosen = int(self._chance.random() * count)
+        chosen = int(self._chance.random() * len(ready))
         if self._order is Order.ANY:
             return chosen
-        host = self._ready[chosen][0]
-        return next(index for index, entry in enumerate(self._ready) if entry[0] is host)
+        host = ready[chosen].host
+        for index in range(chosen):
+            if ready[index].host is host:
+                return index
+        return chosen
 
-    def _step(self, host: Host, handle: asyncio.Handle, callback: Callable[..., object]) -> None:
+    def _step(self, handle: SimHandle) -> None:
         self.steps += 1
         if self.steps > self._run_steps_max:
             self._give_up(f"still busy after {self._run_steps_max} steps")
         if self.steps % COLLECT_STEPS == 0:
             gc.collect(0)
         if self._is_traced:
-            self.note(f"{host.name} {_label(callback)}")
-        handle._run()
-        self._raise_failure()
+            self.note(f"{handle.host.name} {_label(handle.callback)}")
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001
+            self.call_exception_handler(
+                {"message": f"Exception in callback {_label(handle.callback)}", "exception": error}
+            )
+        if self._failure is not None:
+            raise self._failure
 
     def _advance(self) -> None:
         if not self._timers:
@@ -239,10 +252,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         waiting = [(host, task) for host in living for task in host.tasks if not task.done()]
         lines = [f"  {host.name}: {describe(task)}" for host, task in waiting]
         raise Stuck("\n".join([f"{why}; these tasks wait:", *lines]))
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
 
     def _close_generator(self, generator: Any) -> None:
         if not self._closed:
@@ -289,9 +298,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         host = self.here() if context is None else context.get(HOST, self.root)
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = SimHandle(host, self._now, callback, args, context)
         if host.alive:
-            (self._ready if host.held is None else host.held).append((host, handle, callback))
+            (self._ready if host.held is None else host.held).append(handle)
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
@@ -305,14 +314,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         host = self.here() if context is None else context.get(HOST, self.root)
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = SimHandle(host, when, callback, args, context)
         if host.alive:
             self._timers_made += 1
-            heapq.heappush(self._timers, (when, self._timers_made, host, timer, callback))
+            heapq.heappush(self._timers, (when, self._timers_made, timer))
         return timer
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by every TimerHandle that is cancelled; such timers are skipped when their time comes."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """An exception that nobody caught ends the run, unless it only told dead code that it is dead."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.core.errors import BrokerError
+from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.reassignment import decide_cancel, decide_reassign
 from penstock.core.machines.cluster.values import PartitionReplicas
@@ -23,20 +24,26 @@ from penstock.node.topic_creation import NewTopic, ReplicaAssignment
 from sim import cluster_machines
 from sim.cluster_machines import BrokerMachine, State
 from sim.cluster_store import ModelledStore
+from sim.cluster_watch import Watch, watching
 from sim.loop import SimLoop, run
 
 POLL_S = 0.01
 WAIT_S_MAX = 120.0
 TOPIC = "orders"
 
+T = TypeVar("T")
+
 
 class MoveStage:
-    """Brokers 1 to n on one store."""
+    """Brokers 1 to n on one store. `watch` knows what the store has taken if the scene is watched."""
 
-    def __init__(self, loop: SimLoop, count: int) -> None:
+    def __init__(self, loop: SimLoop, count: int, *, is_watched: bool = False) -> None:
         self.loop = loop
-        self.store = ModelledStore(loop, lambda *_: None)
-        self.machines = {number: BrokerMachine(loop, self.store, number) for number in range(1, count + 1)}
+        self.machines: dict[int, BrokerMachine] = {}
+        self.watch = Watch(loop, self.machines)
+        self.store = ModelledStore(loop, self.watch.taken if is_watched else lambda *_: None)
+        for number in range(1, count + 1):
+            self.machines[number] = BrokerMachine(loop, self.store, number)
 
     async def start(self, *broker_ids: int) -> None:
         for broker_id in broker_ids:
@@ -74,7 +81,8 @@ class MoveStage:
             ReplicaAssignment(index, [one] if isinstance(one, int) else one)
             for index, one in enumerate(replicas)
         ]
-        await self.anyone.create_topic(NewTopic(topic, overrides=settings, assignments=assigned))
+        new = NewTopic(topic, overrides=settings, assignments=assigned)
+        await self._as_broker(lambda broker: broker.create_topic(new))
         await self.until(lambda: all(one.catalog.find(topic) is not None for one in self._running()))
 
     def _running(self) -> list[Broker]:
@@ -97,7 +105,13 @@ class MoveStage:
         partition = self.partition(broker_id, index, topic)
         for value in values:
             now_ms = self.broker(broker_id).runtime.clock.now_ms()
-            partition.append(memoryview(build_batch([NewRecord(value, value)], now_ms)))
+            self.on_host(
+                broker_id, partition.append, memoryview(build_batch([NewRecord(value, value)], now_ms))
+            )
+
+    def on_host(self, broker_id: int, act: Callable[..., T], *args: Any) -> T:
+        """Act as a broker does: what begins by it ends with the broker's process."""
+        return self.loop.latest(self.machines[broker_id].name).context().run(act, *args)
 
     async def write(self, *values: bytes, index: int = 0, topic: str = TOPIC) -> None:
         """As a producer with acks=all: append to the leader, wait until it is committed, try again elsewhere."""
@@ -107,11 +121,13 @@ class MoveStage:
     async def _write(self, value: bytes, index: int, topic: str) -> None:
         while True:
             with suppress(BrokerError, StopIteration, AssertionError, KeyError):
-                broker = self.broker(self.placed(index, topic).leader)
+                leader_id = self.placed(index, topic).leader
+                broker = self.broker(leader_id)
                 leader = broker.partition(topic, index)
                 batch = memoryview(build_batch([NewRecord(value, value)], broker.runtime.clock.now_ms()))
                 done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-                leader.when_committed(leader.append(batch).end_offset, resolver(done))
+                appended = self.on_host(leader_id, leader.append, batch)
+                leader.when_committed(appended.end_offset, resolver(done))
                 if await done is None:
                     return
             await asyncio.sleep(POLL_S)
@@ -126,15 +142,21 @@ class MoveStage:
     async def move(self, *target: int, index: int = 0, topic: str = TOPIC) -> None:
         """Start to move a partition."""
         place = PartitionId(self.anyone.catalog.topic(topic).id, index)
-        await self.anyone.change(lambda catalog: decide_reassign(catalog.cluster, place, target))
+        await self.change(lambda catalog: decide_reassign(catalog.cluster, place, target))
 
     async def cancel(self, index: int = 0, topic: str = TOPIC) -> None:
         place = PartitionId(self.anyone.catalog.topic(topic).id, index)
 
-        def decide(catalog: Any) -> Sequence[Event]:
-            return decide_cancel(catalog.cluster, place)
+        await self.change(lambda catalog: decide_cancel(catalog.cluster, place))
 
-        await self.anyone.change(decide)
+    async def change(self, decide: Callable[[Catalog], Sequence[Event]]) -> None:
+        """Change the metadata."""
+        await self._as_broker(lambda broker: broker.change(decide))
+
+    async def _as_broker(self, act: Callable[[Broker], Coroutine[Any, Any, Any]]) -> None:
+        """Act on the host of a broker that serves."""
+        broker = self.anyone
+        await self.loop.spawn(self.machines[broker.identity.node_id].name, act(broker))
 
     async def moved(self, target: int, index: int = 0, topic: str = TOPIC) -> Partition:
         """Wait until a partition is led by its new broker; returns it."""
@@ -174,16 +196,18 @@ def on_stage(
     play: Callable[[MoveStage], Coroutine[Any, Any, None]],
     brokers: int = 2,
     seed: int = 1,
+    is_watched: bool = False,
     **settings: Any,
 ) -> None:
-    """Run one scene on a fresh cluster."""
+    """Run one scene on a fresh cluster. All invariants of replicas are checked if it is watched."""
     before: Settings = cluster_machines.SETTINGS
     cluster_machines.SETTINGS = replace(before, **settings)
 
     async def main(loop: SimLoop) -> None:
-        stage = MoveStage(loop, brokers)
-        await stage.start(*stage.machines)
-        await play(stage)
+        stage = MoveStage(loop, brokers, is_watched=is_watched)
+        with watching(stage.watch) if is_watched else nullcontext():
+            await stage.start(*stage.machines)
+            await play(stage)
 
     try:
         run(seed, main)

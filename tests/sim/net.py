@@ -118,13 +118,17 @@ class SimNet:
     # ---- asked by pipes and ends
 
     def latency_s(self) -> float:
-        return self.chance.uniform(self.knobs.latency_s_min, self.knobs.latency_s_max)
+        knobs = self.knobs
+        return knobs.latency_s_min + (knobs.latency_s_max - knobs.latency_s_min) * self.chance.random()
 
     def segment_bytes(self) -> int:
-        most = self.knobs.segment_bytes_max
-        if self.chance.random() < self.knobs.tiny_chance:
+        most, chance = self.knobs.segment_bytes_max, self.chance
+        if chance.random() < self.knobs.tiny_chance:
             most = min(16, most)
-        return self.chance.randint(1, most)
+        bits = most.bit_length()  # what `randint` does, without its three calls
+        while (drawn := chance.getrandbits(bits)) >= most:
+            pass
+        return 1 + drawn
 
     def blocks(self, source: str, target: Host) -> bool:
         """Whether a packet from one host does not reach this life of another."""

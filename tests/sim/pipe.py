@@ -41,8 +41,10 @@ class Pipe(Generic[ItemT]):
     def send(self, item: ItemT) -> None:
         if isinstance(item, bytes):
             self.under_way_bytes += len(item)
-        self._items.append((self._net.loop.time() + self._net.latency_s(), item))
-        self._arm()
+        net = self._net
+        self._items.append((net.loop.time() + net.latency_s(), item))
+        if self._timer is None:
+            self._arm()
 
     def lose_some(self) -> None:
         """Forget a random tail of what is under way, as when the sender loses power."""
@@ -60,10 +62,10 @@ class Pipe(Generic[ItemT]):
         self._arm()
 
     def _arm(self) -> None:
-        if self._items and self._timer is None and not self._stalled:
-            loop = self._net.loop
-            when = max(self._items[0][0], loop.time())
-            self._timer = loop.call_at(when, self._deliver, context=self._net.context)
+        if self._timer is None and self._items and not self._stalled:
+            net = self._net
+            when = max(self._items[0][0], net.loop.time())
+            self._timer = net.loop.call_at(when, self._deliver, context=net.context)
 
     def _deliver(self) -> None:
         self._timer = None
@@ -77,4 +79,5 @@ class Pipe(Generic[ItemT]):
         if isinstance(item, bytes):
             self.under_way_bytes -= len(item)
         self._arrive(item)
-        self._arm()
+        if self._items:
+            self._arm()

@@ -56,6 +56,8 @@ class ReplicaWatch:
         """The last committed batch."""
         self._fetched: dict[tuple[PartitionId, int, int, int], int] = {}
         """Partition, leader epoch, follower and its broker epoch → the offset that it last asked for."""
+        self.able: set[int] = set()
+        """The brokers that could lead before the last change."""
         self.checks = 0
 
     def committed(self, partition: PartitionId) -> int:
@@ -219,6 +221,9 @@ class ReplicaWatch:
             self._fail(f"ISR and ELR overlap, or leave the replicas: {after}")
         if after.elr and is_sufficient(after, size_min):
             self._fail(f"{after} has an ELR although {size_min} in the ISR are enough")
+        joined = isr - set(() if before is None else before.isr)
+        if not all(map(self._truth.cluster.can_lead, joined - self.able)):
+            self._fail(f"{before} became {after}: a broker joined the ISR that is fenced or stopping")
         if before is not None and after.leader not in (NO_LEADER, before.leader):
             self._check_elected(before, after)
         if after.is_recovering and (before is None or not before.is_recovering):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
-from penstock.core.errors import OffsetNotAvailable
+from penstock.core.errors import NotLeader, OffsetNotAvailable
 from penstock.core.model import NO_EPOCH, Isolation
 from penstock.core.session import Session
+from penstock.node.replicas.partition import Partition
 from penstock.node.waist.positions import Edge, TimedOffset
 from penstock.node.waist.waist import Waist
 from sim.move_stage import TOPIC, MoveStage, on_stage
@@ -19,6 +22,13 @@ READ_BYTES = 1 << 20
 def find(stage: MoveStage, broker_id: int, when: Edge | int) -> TimedOffset | None:
     verbs = Waist(stage.broker(broker_id)).positions
     return verbs.find(ANN, TOPIC, 0, when, Isolation.READ_UNCOMMITTED)
+
+
+def is_followed(partition: Partition) -> bool:
+    with suppress(NotLeader):
+        partition.check_followed()
+        return True
+    return False
 
 
 async def elect_uncertain_leader(stage: MoveStage) -> None:
@@ -68,6 +78,7 @@ def test_a_reader_that_has_seen_more_waits_and_is_not_reset() -> None:
 def test_epochs_are_those_of_records() -> None:
     async def play(stage: MoveStage) -> None:
         await stage.create((1, 2, 3), min_insync_replicas="2")
+        await stage.until(lambda: is_followed(stage.partition(1)))
         for edge in (Edge.EARLIEST, Edge.LATEST):
             assert find(stage, 1, edge) == TimedOffset(0, -1, NO_EPOCH), "no record, no epoch"
         await stage.write(*VALUES[:5])

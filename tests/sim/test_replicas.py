@@ -6,12 +6,22 @@ import asyncio
 
 import pytest
 
-from penstock.core.errors import CorruptBatch, DiskFailed, NotEnoughReplicas, NotLeader, OutOfOrder
+from penstock.core.errors import (
+    BrokerError,
+    CorruptBatch,
+    DiskFailed,
+    DiskFull,
+    NotEnoughReplicas,
+    NotLeader,
+    OffsetOutOfRange,
+    OutOfOrder,
+)
 from penstock.core.machines.cluster.values import NO_LEADER
-from penstock.core.model import NewRecord
+from penstock.core.model import Isolation, NewRecord
 from penstock.core.records.batch import size_at
 from penstock.node.replicas.fetcher import WAIT_MS
 from penstock.node.replicas.replica import FOLLOWED_S_MAX
+from penstock.node.waist.positions import Edge, find_in
 from sim.cluster_machines import State
 from sim.kafka_client import make_batch
 from sim.move_stage import MoveStage, on_stage, stored, values_of
@@ -186,6 +196,48 @@ def test_a_new_partition_does_not_wait_for_a_fetch_that_waits() -> None:
     on_stage(play, brokers=3)
 
 
+def test_a_leader_that_nobody_follows_does_not_tell_where_its_log_ends() -> None:
+    """Another broker may lead already and have shown a later end."""
+
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:3])
+        leader = stage.partition(1)
+        latest = find_in(leader, Edge.LATEST, Isolation.READ_UNCOMMITTED)
+        assert latest is not None and latest.offset == 3
+        for one in (2, 3):
+            stage.machines[one].restart_s = lambda: 60.0
+            stage.machines[one].kill(Farewell.SILENCE)
+        await asyncio.sleep(FOLLOWED_S_MAX + 0.5)
+        for when in (Edge.LATEST, Edge.NEWEST, 2**50):
+            with pytest.raises(NotLeader):
+                find_in(leader, when, Isolation.READ_UNCOMMITTED)
+        assert find_in(leader, Edge.EARLIEST, Isolation.READ_UNCOMMITTED) is not None
+
+    on_stage(play, brokers=3)
+
+
+def test_a_leader_that_nobody_follows_does_not_judge_offsets_behind_its_end() -> None:
+    """Another broker may lead already and have written there: the reader must not believe that records are gone."""
+
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:3])
+        leader = stage.partition(1)
+        with pytest.raises(OffsetOutOfRange):
+            leader.read(4, 1_000)
+        for one in (2, 3):
+            stage.machines[one].restart_s = lambda: 60.0
+            stage.machines[one].kill(Farewell.SILENCE)
+        await asyncio.sleep(FOLLOWED_S_MAX + 0.5)
+        with pytest.raises(NotLeader):
+            leader.read(4, 1_000)
+        assert leader.read(0, 1_000) is not None
+        assert leader.read(3, 1_000) is None
+
+    on_stage(play, brokers=3)
+
+
 def test_a_leader_that_nobody_follows_does_not_judge_sequences() -> None:
     """Another broker may lead already and have what is missing here."""
 
@@ -240,6 +292,37 @@ def test_a_follower_whose_disk_fails_does_not_hold_up_producers() -> None:
         assert values_of(stage.partition(3)) == VALUES[:40]
 
     on_stage(play, brokers=3)
+
+
+@pytest.mark.parametrize("failure", [DiskFull("the flush found no space"), DiskFailed("the flush failed")])
+def test_a_follower_that_failed_for_whatever_reason_is_repaired(failure: BrokerError) -> None:
+    """Lack of space is no reason to wait for a restart."""
+
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:20])
+        stage.partition(3).fail(failure)
+        await stage.until(lambda: 3 not in stage.placed().isr)
+        await until_in_sync(stage)
+        assert values_of(stage.partition(3)) == VALUES[:20]
+
+    on_stage(play, brokers=3)
+
+
+def test_a_failed_replica_is_not_taken_back_for_what_it_fetched_before() -> None:
+    """Its leader looks at the ISR more often than the broker tries to repair it, and nobody writes."""
+
+    async def play(stage: MoveStage) -> None:
+        await create(stage)
+        await stage.write(*VALUES[:20])
+        await until_in_sync(stage)
+        failed = stage.partition(3)
+        failed.fail(CorruptBatch("checksum mismatch"))
+        await stage.until(lambda: stage.partition(3) is not failed)
+        await until_in_sync(stage)
+        assert values_of(stage.partition(3)) == VALUES[:20]
+
+    on_stage(play, brokers=3, replica_lag_ms=1_000)
 
 
 def test_the_only_complete_replica_stays_offline_with_its_files() -> None:

@@ -21,6 +21,9 @@ WRITE_HIGH_BYTES = 64 * 1024
 """asyncio's own default for the write buffer."""
 
 
+WRITABLE = (bytes, bytearray, memoryview)
+
+
 class SimTransport(asyncio.Transport):
     """Buffers what is written, hands what arrives to the protocol on its own host, one event per step."""
 
@@ -92,8 +95,10 @@ class SimTransport(asyncio.Transport):
             self._events.popleft()()
         elif self._unread and not self._reading_paused:
             self._hand_over(self._unread.popleft())
-            self.peer.pump()
-        self._schedule()
+            if self.peer.is_pending:
+                self.peer.pump()
+        if self._events or self._unread:
+            self._schedule()
 
     def _hand_over(self, item: Item) -> None:
         protocol = self._protocol
@@ -102,7 +107,7 @@ class SimTransport(asyncio.Transport):
             if not protocol.eof_received():
                 self.close()
             return
-        data = self._coalesce(item)
+        data = self._coalesce(item) if self._unread else item
         if isinstance(protocol, asyncio.BufferedProtocol):
             self._fill_buffer(protocol, data)
         else:
@@ -112,7 +117,7 @@ class SimTransport(asyncio.Transport):
 
     def _coalesce(self, first: bytes) -> bytes:
         """One read may return several segments: sometimes take all that lies there."""
-        if not self._unread or self._net.chance.random() < 0.5:
+        if self._net.chance.random() < 0.5:
             return first
         parts = [first]
         while self._unread and isinstance(following := self._unread[0], bytes):
@@ -134,7 +139,7 @@ class SimTransport(asyncio.Transport):
     # ---- writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if not isinstance(data, bytes | bytearray | memoryview):
+        if not isinstance(data, WRITABLE):
             raise TypeError(f"data must be bytes-like, not {type(data).__name__}")
         if self._eof_wanted and not self._closing:
             raise RuntimeError("cannot write after write_eof()")
@@ -147,17 +152,23 @@ class SimTransport(asyncio.Transport):
             assert self._protocol is not None
             self._protocol.pause_writing()
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether `pump` may have something to do."""
+        return bool(self._out) or self._eof_wanted or self._writing_paused
+
     def pump(self) -> None:
         """Move written bytes into the network as far as the peer's window allows."""
         if self._lost or not self.host.alive:
             return
-        while self._out:
-            room = self._net.knobs.window_bytes - self.pipe.under_way_bytes - self.peer.unread_bytes
-            count = min(room, len(self._out), self._net.segment_bytes())
+        out, net, pipe = self._out, self._net, self.pipe
+        while out:
+            room = net.knobs.window_bytes - pipe.under_way_bytes - self.peer.unread_bytes
+            count = min(room, len(out), net.segment_bytes())
             if count <= 0:
                 break
-            self.pipe.send(bytes(self._out[:count]))
-            del self._out[:count]
+            pipe.send(bytes(out) if count == len(out) else bytes(out[:count]))
+            del out[:count]
         if self._writing_paused and len(self._out) <= self._low_bytes:
             self._writing_paused = False
             self._post(self._resume_writing)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from penstock.core.setting import INT64_MAX, Kind, Setting, number
 
 FOLLOWER_RATE = "follower.replication.throttled.rate"
+CATCH_UP_RATE = "follower.catch.up.throttled.rate"
 LEADER_RATE = "leader.replication.throttled.rate"
 
 _rate = number(Kind.LONG, 0, INT64_MAX)
@@ -18,6 +19,12 @@ REPLICATION_SETTINGS: dict[str, Setting] = {
             FOLLOWER_RATE,
             64 * 2**20,
             "Bytes per second that a broker copies at most of partitions that are being moved to it; 0: no limit.",
+        ),
+        (
+            CATCH_UP_RATE,
+            128 * 2**20,
+            "Bytes per second that a broker copies at most of partitions whose in-sync replicas it left and returns to;"
+            " 0: no limit.",
         ),
         (
             LEADER_RATE,

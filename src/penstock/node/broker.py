@@ -29,7 +29,7 @@ from penstock.core.machines.catalog.events import (
 from penstock.core.machines.cluster.events import PartitionSaved
 from penstock.core.machines.cluster.values import GOSSIP_LISTENER
 from penstock.core.machines.consumer_group.targets import Topics
-from penstock.core.model import Address, Storage
+from penstock.core.model import Address
 from penstock.core.resource_config import ResourceKind
 from penstock.node import checkpoint
 from penstock.node.checkpoint import Identity
@@ -470,6 +470,11 @@ async def _start(
     shared: SharedMetadataLog | None,
 ) -> Broker:
     files = runtime.files
+    last_run = None
+    if shared is not None:
+        from penstock.node.cluster_parts import begin_run
+
+        last_run = begin_run(runtime, settings)
     was_clean = checkpoint.take_clean_marker(files)
     identity = checkpoint.load_identity(
         files,
@@ -483,16 +488,10 @@ async def _start(
             "the last run did not shut down cleanly; verifying logs past their recovery points",
             extra={"run_epoch": identity.run_epoch},
         )
-    last_run = None
-    if shared is not None:
-        from penstock.node.cluster_parts import LastRun, end_last_run
+    if shared is not None and last_run is not None:
+        from penstock.node.cluster_parts import end_last_run
 
-        found = checkpoint.load_registration(files)
-        complete_epoch = found.complete_epoch(runtime.boot_id, was_clean=was_clean)
-        # Not whether it has an identity: a start that was refused has left one.
-        has_directory = found.broker_epoch >= 0 or settings.storage is Storage.MEMORY
-        last_run = LastRun(complete_epoch, found.broker_epoch, has_directory, found.session)
-        await end_last_run(shared, identity.node_id, found.session)
+        await end_last_run(shared, identity.node_id, last_run.session)
     broker = Broker(settings, runtime, identity, recovery_points, shared, last_run)
     await broker.recover()
     return broker

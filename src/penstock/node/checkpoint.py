@@ -119,13 +119,17 @@ class Registration(NamedTuple):
     session: int = 0
     boot_id: str = ""
     """The run of the operating system."""
+    was_clean: bool = False
+    """Whether it shut down cleanly; known once there are attempts."""
+    attempts: Sequence[str] = ()
+    """The incarnations that have started since, and may have registered, but have not become active."""
 
-    def complete_epoch(self, boot_id: str, *, was_clean: bool) -> int:
+    def complete_epoch(self, boot_id: str) -> int:
         """Its broker epoch, if none of its records can be missing; else NO_BROKER_EPOCH.
 
         A killed process loses nothing while the operating system runs on: its writes are in the page cache.
         """
-        is_complete = was_clean or (boot_id and self.boot_id == boot_id)
+        is_complete = self.was_clean or (boot_id and self.boot_id == boot_id)
         return self.broker_epoch if is_complete else NO_BROKER_EPOCH
 
 
@@ -140,16 +144,31 @@ def load_registration(files: Files) -> Registration:
     return Registration() if content is None else Registration(**content)
 
 
+def begin_attempt(files: Files, incarnation_id: str) -> Registration:
+    """Note that this process is about to register, and how the last active run ended: if this one dies between its
+    registration and `save_registration`, the next one still knows that no record is missing. To be called before
+    the marker of a clean shutdown is removed."""
+    found = load_registration(files)
+    was_clean = found.was_clean if found.attempts else _has_clean_marker(files)
+    begun = found._replace(was_clean=was_clean, attempts=[*found.attempts, incarnation_id])
+    save_registration(files, begun)
+    return begun
+
+
 def take_clean_marker(files: Files) -> bool:
     """Whether the last run shut down cleanly. Removes the marker before this run writes anything."""
-    try:
-        marker = checked.read(files, CLEAN_FILE)
-    except TornSegment:
-        marker = None
+    was_clean = _has_clean_marker(files)
     if files.exists(CLEAN_FILE):
         files.remove(CLEAN_FILE)
         files.sync_dir("")
-    return marker is not None
+    return was_clean
+
+
+def _has_clean_marker(files: Files) -> bool:
+    try:
+        return checked.read(files, CLEAN_FILE) is not None
+    except TornSegment:
+        return False
 
 
 def load_recovery_points(files: Files) -> dict[str, int]:

@@ -4,7 +4,7 @@ without them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -15,10 +15,10 @@ from penstock.core.machines.catalog.catalog import Catalog
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.events import BrokerRemoved, BrokerSaved, PartitionRemoved, PartitionSaved
 from penstock.core.machines.cluster.values import GOSSIP_LISTENER, KAFKA_LISTENER, NO_BROKER_EPOCH
-from penstock.core.model import Address, PartitionId
+from penstock.core.model import Address, PartitionId, Storage
 from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.core.version import __version__
-from penstock.node.checkpoint import Identity, Registration, save_registration
+from penstock.node.checkpoint import Identity, Registration, begin_attempt, save_registration
 from penstock.node.cluster.catalog_host import CatalogHost, Decide
 from penstock.node.cluster.cluster_settings import ClusterSettings
 from penstock.node.cluster.controller import Controller
@@ -40,8 +40,10 @@ INCARNATION_BYTES = 16
 
 
 class LastRun(NamedTuple):
-    """What the directory tells about the last run of a cluster's broker."""
+    """What the directory tells about the last run of a cluster's broker that was active."""
 
+    attempts: Sequence[str]
+    """The incarnations that have started since; the last one is this process."""
     complete_epoch: int = NO_BROKER_EPOCH
     """Its broker epoch, if none of its records can be missing."""
     flushed_epoch: int = NO_BROKER_EPOCH
@@ -50,6 +52,15 @@ class LastRun(NamedTuple):
     """Whether there is a directory, or none is needed."""
     session: int = 0
     """The number of its session."""
+
+
+def begin_run(runtime: Runtime, settings: Settings) -> LastRun:
+    """Name this process. To be called before the marker of a clean shutdown is removed."""
+    found = begin_attempt(runtime.files, runtime.rng.bytes(INCARNATION_BYTES).hex())
+    # Not whether it has an identity: a start that was refused has left one.
+    has_directory = found.broker_epoch >= 0 or settings.storage is Storage.MEMORY
+    complete_epoch = found.complete_epoch(runtime.boot_id)
+    return LastRun(found.attempts, complete_epoch, found.broker_epoch, has_directory, found.session)
 
 
 async def end_last_run(shared: SharedMetadataLog, node_id: int, session: int) -> None:
@@ -106,11 +117,12 @@ def make_member(
     profile = MemberProfile(
         identity.cluster_id,
         identity.node_id,
-        runtime.rng.bytes(INCARNATION_BYTES).hex(),
+        last_run.attempts[-1],
         settings.rack,
         runtime.rng.bytes(LINK_KEY_BYTES),
         takes_share=settings.takes_share,
     )
+    profile.attempts = last_run.attempts
     profile.previous_epoch = last_run.complete_epoch
     profile.flushed_epoch = last_run.flushed_epoch
     profile.has_directory = last_run.has_directory
@@ -120,7 +132,9 @@ def make_member(
         save_registration(runtime.files, Registration(epoch, session, runtime.boot_id))
 
     membership = ClusterMembership(shared, host, catalog, profile, set_active, save)
-    return membership, Controller(shared, host, catalog, identity.node_id, settings)
+    controller = Controller(shared, host, catalog, identity.node_id, settings)
+    membership.recent_brokers = controller.recent_brokers
+    return membership, controller
 
 
 class ReplicaHost(Protocol):

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from penstock.core.errors import TornSegment
+from penstock.core.machines.cluster.values import NO_BROKER_EPOCH
 from penstock.node import checkpoint
 from penstock.node.checkpoint import CLEAN_FILE, IDENTITY_FILE, RECOVERY_FILE
 from penstock.node.runtime.memory import MemoryFiles
@@ -65,6 +66,28 @@ def test_the_clean_marker_counts_once_and_its_removal_is_durable() -> None:
     assert checkpoint.take_clean_marker(files)
     disk.crash()
     assert not checkpoint.take_clean_marker(disk.mount()), "a power loss must not bring it back"
+
+
+def test_attempts_to_start_do_not_forget_how_the_last_active_run_ended() -> None:
+    disk = SimDisk(random.Random(1))
+    files = disk.mount()
+    checkpoint.save_registration(files, checkpoint.Registration(7, 3, "boot-1"))
+    checkpoint.write_clean_marker(files, 5)
+    for attempts in (["a"], ["a", "b"], ["a", "b", "c"]):
+        begun = checkpoint.begin_attempt(files, attempts[-1])
+        assert (begun.complete_epoch("boot-9"), begun.attempts) == (7, attempts)
+        if attempts == ["a"]:
+            continue  # power fails before the marker is removed
+        checkpoint.take_clean_marker(files)
+        disk.crash()
+        files = disk.mount()
+    checkpoint.save_registration(files, checkpoint.Registration(8, 4, "boot-1"))
+    begun = checkpoint.begin_attempt(files, "d")
+    assert begun.attempts == ["d"]
+    assert begun.complete_epoch("boot-2") == NO_BROKER_EPOCH, "the active run has not ended cleanly"
+    assert begun.complete_epoch("boot-1") == 8
+    checkpoint.write_clean_marker(files, 5)
+    assert checkpoint.begin_attempt(files, "e").complete_epoch("boot-2") == NO_BROKER_EPOCH
 
 
 def test_a_damaged_marker_is_none() -> None:

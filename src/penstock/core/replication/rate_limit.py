@@ -6,13 +6,14 @@ A read may take more than is left, because its size is known afterwards only; th
 from __future__ import annotations
 
 BURST_S = 0.25
-"""What was not used for this long can be used at once."""
+"""What was not used for this long can be used at once, unless the owner chooses otherwise."""
 
 
 class RateLimit:
     """The budget of one direction of one broker. The rate may change between calls; 0 or less means no limit."""
 
-    def __init__(self) -> None:
+    def __init__(self, burst_s: float = BURST_S) -> None:
+        self._burst_s = burst_s
         self._left_bytes = 0.0
         self._at_s: float | None = None
 
@@ -21,7 +22,7 @@ class RateLimit:
         if bytes_per_s <= 0:
             self._left_bytes, self._at_s = 0.0, None
             return 0.0
-        burst_bytes = bytes_per_s * BURST_S
+        burst_bytes = bytes_per_s * self._burst_s
         if self._at_s is None:
             self._left_bytes = burst_bytes
         else:

@@ -8,6 +8,7 @@ the ISR is below its minimum.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
@@ -79,7 +80,10 @@ class ReplicaTracker:
 
     def adopt(self, placed: PartitionReplicas) -> None:
         """The partition has changed, in the same leader epoch. A proposal that was based on an earlier state has either
-        led to this one or is refused."""
+        led to this one or is refused. What a replica fetched before it left the ISR does not bring it back: its disk
+        may have failed, or its records be damaged."""
+        for one in set(self.placed.isr) - set(placed.isr):
+            self._followers.pop(one, None)
         self.placed = placed
         if self.proposed is not None and self.proposed.partition_epoch < placed.partition_epoch:
             self.proposed = None
@@ -248,11 +252,12 @@ class ReplicaTracker:
             isr.append(IsrMember(one, registered.epoch if stays and registered is not None else known))
         return IsrChange(placed.id, placed.leader_epoch, placed.partition_epoch, isr)
 
-    def is_followed(self, now_s: float, within_s: float) -> bool:
+    def is_followed(self, now_s: float, within_s: float, *, trusts_new: bool = False) -> bool:
         """Whether all other members of the ISR have fetched within this time. Nobody follows a leader that was replaced
-        without hearing of it."""
+        without hearing of it. `trusts_new`: a leader that is elected needs no fetch for the same time."""
+        unknown_s = self._since_s if trusts_new else -math.inf
         return all(
-            known is not None and now_s - known.fetched_s <= within_s
+            now_s - (unknown_s if known is None else known.fetched_s) <= within_s
             for known in map(self._followers.get, self._maximal)
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.core.replication_config import FOLLOWER_RATE
+from penstock.core.replication_config import CATCH_UP_RATE, FOLLOWER_RATE
 from penstock.node.cluster.read_replica import ReadReplica
 from penstock.node.definitions.definition import (
     INT32_MAX,
@@ -111,6 +111,13 @@ class ClusterSettings:
         " changed at run time.",
         aliases=("cluster.copy_rate",),
         kafka=FOLLOWER_RATE,
+    )
+    catch_up_bytes_per_s: int = size_setting(
+        "cluster",
+        128 * 2**20,
+        "Bytes per second that a broker copies at most of what it missed while it was away; 0: no limit. It does not"
+        " count for partitions that lack in-sync replicas, or are written to faster. Can be changed at run time.",
+        kafka=CATCH_UP_RATE,
     )
     copies_max: int = count_setting(
         "cluster",

@@ -20,7 +20,7 @@ from penstock.core.machines.catalog.internal_topics import decide_raise_internal
 from penstock.core.machines.cluster.assignment import shares_rack
 from penstock.core.machines.cluster.brokers import decide_fence
 from penstock.core.machines.cluster.events import ClusterEvent
-from penstock.core.machines.cluster.partition_state import decide_preferred
+from penstock.core.machines.cluster.partition_state import decide_preferred, preferred_elections
 from penstock.core.machines.cluster.reassignment import (
     decide_moves,
     decide_shared,
@@ -56,6 +56,9 @@ it would go on trying to connect to the dead one, with growing pauses, and find 
 PREFERRED_S = 2.0
 """Delay between the moment in which a preferred replica is in sync and its election, so that one election serves all
 partitions of a broker that catch up together; also between two elections of many."""
+RECENT_S = 10.0
+"""A broker that has returned gets leaders only if nobody else can lead for so long. Clients that failed to connect to
+it while it was away wait before they try again, librdkafka up to this time, and their records would wait as well."""
 PREFERRED_MAX = 100
 """Partitions whose leaders change at a time: their clients look up the new leaders at the same moment."""
 
@@ -91,6 +94,8 @@ class Controller:
         """A preferred replica is in sync and does not lead."""
         self._fenced_s: dict[int, float] = {}
         """When each broker that is fenced was fenced, as far as this broker has seen it."""
+        self._returned_s: dict[int, float] = {}
+        """When each broker was seen to return, in this order."""
         self._has_warned_of_racks = False
         self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
@@ -145,9 +150,15 @@ class Controller:
         self.probes.follow_registration(broker)
         if broker.is_fenced:
             self._fenced_s.setdefault(broker.broker_id, self._loop.time())
-        else:
-            self._fenced_s.pop(broker.broker_id, None)
+            self._returned_s.pop(broker.broker_id, None)
+        elif self._fenced_s.pop(broker.broker_id, None) is not None:
+            self._returned_s[broker.broker_id] = self._loop.time()
         self._wake.set()
+
+    def recent_brokers(self) -> list[int]:
+        """The brokers that have returned lately, in this order."""
+        since_s = self._loop.time() - RECENT_S
+        return [broker_id for broker_id, at_s in self._returned_s.items() if at_s > since_s]
 
     def is_leaving(self, broker: BrokerRegistration) -> bool:
         """Whether a broker was fenced so recently that clients which look for new leaders should still know it."""
@@ -264,7 +275,7 @@ class Controller:
             found = catalog.cluster.find_broker(broker.broker_id)
             if found is None or (found.epoch, found.session) != (broker.epoch, broker.session):
                 return []  # it was removed, registered again or told of a new session meanwhile
-            return [*decide_fence(catalog.cluster, broker.broker_id, broker.epoch)]
+            return [*decide_fence(catalog.cluster, broker.broker_id, broker.epoch, self.recent_brokers())]
 
         await self._host.change(decide)
 
@@ -282,13 +293,17 @@ class Controller:
             try:
                 if self.is_acting:
                     await self._elect_preferred()
+                    if any(preferred_elections(self._catalog.cluster)):
+                        self._preferred_in_sync.set()  # some have returned too lately
             except BrokerError as error:
                 logger.warning("cannot elect preferred leaders; the next check retries: %s", error)
 
     async def _elect_preferred(self) -> None:
         count = PREFERRED_MAX
         while count == PREFERRED_MAX:
-            count = await self._change_cluster(partial(decide_preferred, count_max=PREFERRED_MAX))
+            count = await self._change_cluster(
+                partial(decide_preferred, count_max=PREFERRED_MAX, recent=self.recent_brokers())
+            )
             if count:
                 logger.info("gave the leadership of %d partitions back to their preferred replicas", count)
                 await asyncio.sleep(PREFERRED_S)

@@ -43,6 +43,9 @@ RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0
 """Delays between attempts to join again."""
 SESSION_WAIT_S_MAX = 2.5 * SESSION_TTL_S
 """How long a starting broker waits for the session of its predecessor to expire."""
+HAND_OVER_S = 0.3
+"""How long a broker that stops goes on to answer after others took over: clients hear of the new leaders from it, and
+connect to them. librdkafka forgets all brokers, and records wait for two seconds, if its only connection is lost."""
 LEAVE_S_MAX = 5.0
 """How long a stopping broker waits for the metadata log. The controller fences it later in any case."""
 
@@ -83,6 +86,8 @@ class MemberProfile:
         """The broker epoch of the last run, if no record of that run can be missing."""
         self.flushed_epoch = NO_BROKER_EPOCH
         """The same, if no record of that run can be missing that was flushed to disk."""
+        self.attempts: Sequence[str] = ()
+        """The incarnations since that run that may have registered, but have not been active."""
         self.previous_session = 0
         """The number of the session of the last run in the same data directory."""
         self.leader_epoch = 0
@@ -114,6 +119,8 @@ class ClusterMembership:
         self._tasks = Tasks()
         self.failed_replicas: Callable[[], Sequence[PartitionId]] = lambda: ()
         """The replicas of this broker that have failed: others must not count on them."""
+        self.recent_brokers: Callable[[], Sequence[int]] = lambda: ()
+        """The brokers that have returned lately."""
         self.epoch = NO_BROKER_EPOCH
         """The broker epoch of this registration."""
 
@@ -211,6 +218,7 @@ class ClusterMembership:
             profile.previous_epoch,
             profile.flushed_epoch,
             profile.takes_share,
+            profile.attempts,
         )
         events += decide_link_key(catalog.cluster, profile.link_key)
         return [*events, *draft.decide_register_broker(request, leader_epoch=profile.leader_epoch)]
@@ -301,12 +309,24 @@ class ClusterMembership:
     # -- leave
 
     async def begin_leaving(self) -> None:
-        """Controlled shutdown: other replicas take over what they can while this broker still serves the rest."""
+        """Controlled shutdown: other replicas take over what they can while this broker still serves the rest. If they
+        took over something, clients have some time to hear of it."""
         await self._tasks.stop()
+        led = self._led_count
         await self._attempt(
-            lambda catalog: decide_stop(catalog.cluster, self._profile.broker_id, self.epoch),
+            lambda catalog: decide_stop(
+                catalog.cluster, self._profile.broker_id, self.epoch, self.recent_brokers()
+            ),
             "announce its shutdown",
         )
+        if self._led_count < led:
+            await asyncio.sleep(HAND_OVER_S)
+
+    @property
+    def _led_count(self) -> int:
+        """Partitions that this broker leads."""
+        broker_id = self._profile.broker_id
+        return sum(one.leader == broker_id for one in self._catalog.cluster.held_by(broker_id))
 
     async def leave(self) -> None:
         """Everything is flushed and closed: fence this broker and end its session."""

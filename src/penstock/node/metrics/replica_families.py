@@ -110,13 +110,17 @@ def _bytes(broker: Broker) -> Samples:
 
 def _throttle_waits(broker: Broker) -> Samples:
     if broker.replication is not None:
-        yield ("follower",), broker.replication.following.throttle.waits
+        throttles = broker.replication.following.throttles
+        yield ("follower",), throttles.moves.waits
+        yield ("catch_up",), throttles.catch_up.waits
         yield ("leader",), broker.replication.leading.throttle.waits
 
 
 def _throttle_rates(broker: Broker) -> Samples:
     if broker.replication is not None:
-        yield ("follower",), max(0, broker.replication.following.throttle.rate())
+        throttles = broker.replication.following.throttles
+        yield ("follower",), max(0, throttles.moves.rate())
+        yield ("catch_up",), max(0, throttles.catch_up.rate())
         yield ("leader",), max(0, broker.replication.leading.throttle.rate())
 
 
@@ -228,8 +232,9 @@ REPLICA_FAMILIES = (
         "penstock_replica_throttled_total",
         MetricKind.COUNTER,
         _SIDE,
-        "In a cluster: how often the copy of a new replica waited for the limit of bytes per second, of this broker as"
-        " follower or as leader. Replicas in sync are not throttled.",
+        "In a cluster: how often a copy waited for the limit of bytes per second: of new replicas, by this broker as"
+        " follower or as leader, and of what this broker missed while it was away (catch_up). Replicas in sync are not"
+        " throttled.",
         _throttle_waits,
     ),
     Family(

@@ -2,8 +2,9 @@
 
 A Fetch names the partitions that have changed since the one before, and brings what is new in all of them; the leader
 serves them in turn, so that a large partition does not starve small ones. One Fetch waits at the leader. Another one is
-sent only to name something meanwhile, which ends the wait of the first. Partitions that are being added share a limit
-of bytes per second; while it is used up, the leader is told to forget them.
+sent only to name something meanwhile, which ends the wait of the first. Partitions that are being added or catch up
+share a limit of bytes per second. While it is used up, a Fetch removes them from the session; otherwise it names only a
+few of them, because in-sync replicas, which commits wait for, are in the same responses.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from penstock.core.errors import BrokerError
 from penstock.core.model import PartitionId
 from penstock.core.replication.fetches import ReplicaFetch, ReplicaIdentity, ReplicatedBatches
-from penstock.core.replication.rate_limit import RateLimit
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.peer_calls import SessionLost, decode_replica_fetch, replica_fetch_request
 from penstock.node.replicas.fetch_session import FetchFlight, FetchSession
 from penstock.node.replicas.followed import RETRY_S, FollowedPartition
+from penstock.node.replicas.throttle import Allowance, Throttle, Throttles
 from penstock.node.runtime.meters import Meters
 from penstock.node.runtime.tasks import Tasks
 from penstock.wire.kafka import messages
@@ -35,36 +37,23 @@ REVIEW_S = 0.5
 SESSION_S_MAX = 30.0
 """A session is replaced after this time, so that no disagreement about it lasts."""
 PARTITION_BYTES_MAX = 2 << 20
-RESPONSE_BYTES_MAX = 8 << 20
-PARTITION_BYTES_MIN = 64 << 10
-"""Bytes per fetch, whatever the limit of bytes per second: smaller ones would cost more than they limit."""
+RESPONSE_BYTES_MAX = 2 << 20
+"""Without those of throttled partitions."""
 PARTITIONS_MAX = 1_000
 """Partitions that one Fetch names; the others are named by the next one."""
 
 _Outcome = messages.FetchResponse | BrokerError
 
 
-class Throttle:
-    """The limit of bytes per second that all fetchers of a broker share."""
+class _News(NamedTuple):
+    """What the next Fetch tells the leader."""
 
-    def __init__(self, rate: Callable[[], int]) -> None:
-        self.rate = rate
-        self.limit = RateLimit()
-        self.waits = 0
-        """How often a copy had to wait."""
-
-    def wait_s(self, now_s: float) -> float:
-        return self.limit.wait_s(self.rate(), now_s)
-
-    @property
-    def fetch_bytes_max(self) -> int:
-        """Bytes of one fetch, so that the limit is not exceeded by seconds at once."""
-        rate = self.rate()
-        return (
-            PARTITION_BYTES_MAX
-            if rate <= 0
-            else max(PARTITION_BYTES_MIN, min(PARTITION_BYTES_MAX, rate // 4))
-        )
+    named: list[ReplicaFetch]
+    forgotten: list[PartitionId]
+    throttled_bytes: int
+    """How much of the answer is for throttled partitions."""
+    wait_s: float | None
+    """When there may be more to tell; None if that is announced."""
 
 
 class ReplicaFetcher:
@@ -76,7 +65,7 @@ class ReplicaFetcher:
         links: PeerLinks,
         leader_id: int,
         identity: Callable[[], ReplicaIdentity],
-        throttle: Throttle,
+        throttles: Throttles,
         meters: Meters,
         ended: Callable[[FollowedPartition], None],
     ) -> None:
@@ -85,7 +74,7 @@ class ReplicaFetcher:
         self._links = links
         self._leader_id = leader_id
         self._identity = identity
-        self._throttle = throttle
+        self._throttles = throttles
         self._followed: dict[PartitionId, FollowedPartition] = {}
         self._changed: dict[PartitionId, None] = {}
         """Partitions that may have to be named or forgotten, in the order in which they changed."""
@@ -164,10 +153,10 @@ class ReplicaFetcher:
         if now_s - self._reviewed_s >= REVIEW_S:
             self._reviewed_s = now_s
             self._changed.update(dict.fromkeys(self._followed))
-        named, forgotten, wait_s = self._news(now_s)
-        if named or forgotten or (not self._flights and len(self._session)):
-            self._transmit(self._session.begin(named, forgotten))
-        return wait_s
+        news = self._news(now_s)
+        if news.named or news.forgotten or (not self._flights and len(self._session)):
+            self._transmit(self._session.begin(news.named, news.forgotten), news.throttled_bytes)
+        return news.wait_s
 
     def _begin_session(self) -> None:
         """Name all partitions again. Answers to requests of the session before are ignored."""
@@ -175,40 +164,52 @@ class ReplicaFetcher:
         self._flights = 0
         self._changed.update(dict.fromkeys(self._followed))
 
-    def _news(self, now_s: float) -> tuple[list[ReplicaFetch], list[PartitionId], float | None]:
-        """What to name, what to forget, and when there may be more."""
+    def _news(self, now_s: float) -> _News:
         named, forgotten, wait_s = list[ReplicaFetch](), list[PartitionId](), float("inf")
-        throttled_s, added_bytes_max = self._throttle.wait_s(now_s), self._throttle.fetch_bytes_max
-        is_throttled = False
+        allowances: dict[Throttle | None, Allowance] = {}
         for partition in list(self._changed):
-            one = self._followed.get(partition)
-            if one is not None and one.is_over:
-                self._ended(one)
-                one = None
+            one = self._current(partition)
             if one is None:
                 del self._changed[partition]
                 if partition in self._session:
                     forgotten.append(partition)
                 continue
-            is_throttled |= one.is_added and throttled_s > 0
-            delay_s = max(one.retry_s - now_s, throttled_s if one.is_added else 0.0)
-            if delay_s <= 0 and not one.is_flushed:
-                delay_s = RETRY_S
+            if len(named) == PARTITIONS_MAX:
+                break
+            throttle = self._throttles.of(one)
+            allowance = allowances.get(throttle)
+            if allowance is None and throttle is not None:
+                allowance = allowances[throttle] = Allowance(throttle, now_s)
+            delay_s = self._delay_s(one, allowance, now_s)
+            bytes_max = 0
             if delay_s > 0:
                 wait_s = min(wait_s, delay_s)
+            else:
+                bytes_max = PARTITION_BYTES_MAX if allowance is None else allowance.take(one)
+            if not bytes_max:
                 if partition in self._session:
                     forgotten.append(partition)
                 continue
-            if len(named) == PARTITIONS_MAX:
-                break
             del self._changed[partition]
-            wanted = one.wanted(added_bytes_max if one.is_added else PARTITION_BYTES_MAX)
+            wanted = one.wanted(bytes_max)
             if not self._session.knows(wanted):
                 named.append(wanted)
-        self._throttle.waits += is_throttled
-        return named, forgotten, None if wait_s == float("inf") else wait_s
+        throttled_bytes = sum(allowance.end() for allowance in allowances.values())
+        return _News(named, forgotten, throttled_bytes, None if wait_s == float("inf") else wait_s)
 
-    def _transmit(self, flight: FetchFlight) -> None:
+    def _current(self, partition: PartitionId) -> FollowedPartition | None:
+        """The partition if it is still followed."""
+        one = self._followed.get(partition)
+        if one is not None and one.is_over:
+            self._ended(one)
+            return None
+        return one
+
+    def _delay_s(self, one: FollowedPartition, allowance: Allowance | None, now_s: float) -> float:
+        delay_s = max(one.retry_s - now_s, 0.0 if allowance is None else allowance.wait_s)
+        return RETRY_S if delay_s <= 0 and not one.is_flushed else delay_s
+
+    def _transmit(self, flight: FetchFlight, throttled_bytes: int) -> None:
         self._flights += 1
         self._meters.replica_fetches += 1
         request = replica_fetch_request(
@@ -216,9 +217,7 @@ class ReplicaFetcher:
             flight.named,
             flight.forgotten,
             session=(flight.session_id, flight.epoch),
-            bytes_max=max(
-                self._throttle.fetch_bytes_max, RESPONSE_BYTES_MAX if self._throttle.rate() <= 0 else 0
-            ),
+            bytes_max=RESPONSE_BYTES_MAX + throttled_bytes,
             wait_ms=WAIT_MS,
         )
         self._links.send(
@@ -254,21 +253,26 @@ class ReplicaFetcher:
             self._begin_session()
 
     async def _apply(self, flight: FetchFlight, answers: Mapping[PartitionId, ReplicatedBatches]) -> None:
-        applied, read_bytes = list[FollowedPartition](), 0
+        applied, throttles, began_s = list[FollowedPartition](), set[Throttle](), self._loop.time()
         for partition, got in answers.items():
             one, wanted = self._followed.get(partition), flight.session.answered(flight, partition)
             if one is None or wanted is None:
                 continue
             if got.error is not None:
                 flight.session.drop(partition)
-            read_bytes += len(got.records) if one.is_added else 0
+            throttle = self._throttles.of(one)
+            if throttle is not None and len(got.records):
+                throttle.limit.spend(len(got.records))
+                throttles.add(throttle)
             applied.append(one)
             await one.apply(wanted, got)
-        self._throttle.limit.spend(read_bytes)
         # All flushes run together, and most fetches need none: no task for each partition before this point.
         unflushed = [one for one in applied if not one.is_flushed and self._followed.get(one.id) is one]
         if unflushed:
             await asyncio.gather(*(one.flushed() for one in unflushed))
+        now_s = self._loop.time()
+        for throttle in throttles:
+            throttle.rest(now_s - began_s, now_s)
         for one in applied:
             if self._followed.get(one.id) is one:
                 self._changed[one.id] = None

@@ -14,6 +14,7 @@ from functools import partial
 from penstock.core.errors import BrokerError, CorruptBatch, OffsetOutOfRange
 from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.records.batch import BatchHeader, decode_header
+from penstock.core.replication.catch_up import CatchUpProgress
 from penstock.core.replication.divergence import EpochEnd, truncation_offset
 from penstock.core.replication.fetches import WATERMARK_UNTOLD, ReplicaFetch, ReplicatedBatches
 from penstock.node.replicas.partition import Partition
@@ -52,6 +53,8 @@ class FollowedPartition:
         self.leader_id = leader_id
         self.is_added = is_added
         """The replica is being added: its copy is throttled and limited in number. Others keep up with the leader."""
+        self.is_returning = False
+        """The replica is not in sync, and the partition can wait for it."""
         self.retry_s = 0.0
         """It is not fetched before this time."""
         self.on_corrupt: Callable[[FollowedPartition, int], None] = lambda followed, offset: None
@@ -60,6 +63,7 @@ class FollowedPartition:
         self._runtime = runtime
         self._lower_recovery_point = lower_recovery_point
         self._loop = asyncio.get_running_loop()
+        self._progress = CatchUpProgress()
         self._trouble = ""
         self._delay_s = RETRY_S_MIN
         self._rate = 0.0
@@ -79,6 +83,12 @@ class FollowedPartition:
     def lag(self) -> int:
         """Committed records of the leader that are missing here, as far as this broker knows."""
         return max(0, self.leader_high_watermark - self.partition.end_offset)
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether its copy is throttled: it returns, lacks more than one answer has brought, and gains on its leader.
+        Otherwise it would not catch up as long as others do, or ever."""
+        return self.is_returning and self.lag > 0 and not self._progress.is_losing
 
     @property
     def bytes_per_s(self) -> float:
@@ -206,12 +216,25 @@ class FollowedPartition:
                 if not self._is_current(offset, wanted.leader_epoch):
                     return
         self._count(len(records))
-        self.leader_high_watermark = got.high_watermark
+        self._note_lag(got.high_watermark)
         await self._advance_start(got.start_offset, wanted.leader_epoch)
         if not self._is_current(partition.log.end_offset, wanted.leader_epoch):
             return
         if got.high_watermark > partition.high_watermark:
             partition.advance_high_watermark(min(got.high_watermark, partition.log.end_offset))
+
+    def _note_lag(self, high_watermark: int) -> None:
+        self.leader_high_watermark = high_watermark
+        was_losing = self._progress.is_losing
+        self._progress.note(self.lag, high_watermark, self._loop.time())
+        if self.is_returning and self._progress.is_losing and not was_losing:
+            logger.info(
+                "%s lags by %d records and does not catch up with its leader, broker %d; copying it without a limit",
+                self.partition,
+                self.lag,
+                self.leader_id,
+                extra={"topic": self.partition.topic, "partition": self.partition.index},
+            )
 
     def _append_one(self, records: memoryview, position: int, gaps_before: int) -> int:
         """Append the batch at a position; returns its size."""

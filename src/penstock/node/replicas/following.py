@@ -20,9 +20,10 @@ from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.node.peers.links import PeerLinks
 from penstock.node.peers.scrub_calls import WantedChecksum, ask_checksum
 from penstock.node.replicas.checksums import TO_NEXT_END
-from penstock.node.replicas.fetcher import ReplicaFetcher, Throttle
+from penstock.node.replicas.fetcher import ReplicaFetcher
 from penstock.node.replicas.followed import FollowedPartition, LowerRecoveryPoint
 from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.throttle import Throttles
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
 
@@ -53,7 +54,7 @@ class Following:
         runtime: Runtime,
         links: PeerLinks,
         identity: Callable[[], ReplicaIdentity],
-        rate: Callable[[], int],
+        throttles: Throttles,
         copies_max: int,
         lower_recovery_point: LowerRecoveryPoint,
     ) -> None:
@@ -61,7 +62,7 @@ class Following:
         self._runtime = runtime
         self._links = links
         self._identity = identity
-        self.throttle = Throttle(rate)
+        self.throttles = throttles
         self._copies_max = copies_max
         self._lower_recovery_point = lower_recovery_point
         self._held: dict[PartitionId, Partition] = {}
@@ -90,6 +91,7 @@ class Following:
         known = self._fetched.get(placed.id)
         if known is not None:
             if self._is_right(known, placed):
+                known.is_returning = self._is_returning(known.partition, placed)
                 self._fetchers[known.leader_id].touch(known.id)
             else:
                 self._end(known)
@@ -110,6 +112,11 @@ class Following:
 
     def _is_added(self, placed: PartitionReplicas) -> bool:
         return self._identity().broker_id in placed.adding
+
+    def _is_returning(self, partition: Partition, placed: PartitionReplicas) -> bool:
+        """Whether this broker has left the in-sync replicas, and they are enough without it."""
+        is_outside = self._identity().broker_id not in placed.isr and not self._is_added(placed)
+        return is_outside and placed.is_isr_sufficient(partition.config.insync_replicas_min)
 
     def _end(self, known: FollowedPartition) -> None:
         del self._fetched[known.id]
@@ -151,12 +158,13 @@ class Following:
             self._lower_recovery_point,
             is_added=self._is_added(placed),
         )
+        followed.is_returning = self._is_returning(partition, placed)
         followed.on_corrupt = self._suspect_leader
         self._fetched[followed.id] = followed
         self._copies += followed.is_added
         if placed.leader not in self._fetchers:
             self._fetchers[placed.leader] = ReplicaFetcher(
-                self._links, placed.leader, self._identity, self.throttle, self._runtime.meters, self._over
+                self._links, placed.leader, self._identity, self.throttles, self._runtime.meters, self._over
             )
         self._fetchers[placed.leader].add(followed)
 

@@ -33,9 +33,9 @@ from penstock.core.model import NO_EPOCH, PartitionId
 from penstock.core.replication.divergence import EpochEnd, find_divergence
 from penstock.core.replication.fetches import WATERMARK_UNTOLD, ReplicaFetch, ReplicaIdentity
 from penstock.core.replication.tracker import FollowerFetch, ReplicaTracker
-from penstock.node.replicas.fetcher import Throttle
 from penstock.node.replicas.led_partition import LedPartition
 from penstock.node.replicas.partition import Partition
+from penstock.node.replicas.throttle import Throttle
 from penstock.node.runtime.meters import Meters
 from penstock.node.runtime.tasks import Tasks
 

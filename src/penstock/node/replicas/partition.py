@@ -169,7 +169,10 @@ class Partition(Replica):
     def read(
         self, offset: int, bytes_max: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
     ) -> Slice | None:
-        """Whole visible batches from `offset` on; None if there are none yet."""
+        """Whole visible batches from `offset` on; None if there are none yet. Raises NotLeader for an offset behind the
+        end if another broker may lead already: it may have written there."""
+        if offset > self.log.end_offset:
+            self.check_followed()
         return self._read_to(self._limit(isolation), offset, bytes_max)
 
     def read_uncommitted(self, offset: int, bytes_max: int) -> Slice | None:

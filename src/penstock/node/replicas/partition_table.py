@@ -240,8 +240,9 @@ class PartitionTable:
             failure, log = error, Log(self._runtime.files, directory, limits)
         partition = self._make(topic, index, log, config)
         if failure is not None:
+            partition.waits_to_open = failure.retriable
             partition.fail(failure)
-            if failure.retriable:
+            if partition.waits_to_open:
                 asyncio.get_running_loop().call_later(REOPEN_S, self._reopen, topic, partition)
         return partition
 
@@ -288,9 +289,10 @@ class PartitionTable:
         return placed is not None and bool({*placed.isr, *placed.elr} - {self._node_id})
 
     def _is_incomplete(self, topic: Topic, index: int) -> bool:
-        """Whether other brokers hold this partition, and this one is copying it."""
-        placed = self._placed(topic, index)
-        return placed is not None and self._node_id in placed.adding
+        """Whether other brokers hold this partition, and this one is still copying it. One that was in sync may have
+        records that no other broker has, before its move is over."""
+        placed, own_id = self._placed(topic, index), self._node_id
+        return placed is not None and own_id in placed.adding and own_id not in (*placed.isr, *placed.elr)
 
     def _open_again(self, topic: Topic, index: int, config: TopicConfig, error: BrokerError) -> Partition:
         """A damaged copy is not needed: start it again. The damaged files are set aside, unless the last run has done
@@ -368,7 +370,7 @@ class PartitionTable:
         return [
             PartitionId(one.topic_id, one.index)
             for one in self.all()
-            if one.failure is not None and not one.failure.retriable
+            if one.failure is not None and not one.waits_to_open
         ]
 
     def lower_recovery_point(self, partition: Partition, offset: int) -> bool:

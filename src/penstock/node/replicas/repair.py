@@ -72,8 +72,8 @@ class Repairs:
         """Repair a replica that has failed, unless that is under way. One that waits for a descriptor or for disk space
         is opened again by the table."""
         place = PartitionId(partition.topic_id, partition.index)
-        failure = partition.failure
-        if self.is_active and failure is not None and not failure.retriable and place not in self._running:
+        is_failed = partition.failure is not None and not partition.waits_to_open
+        if self.is_active and is_failed and place not in self._running:
             self._running.add(place)
             self._tasks.spawn(self._repair(place))
 

@@ -61,6 +61,8 @@ class Replica:
         self._holds_commits = False
         """A new leader commits nothing before `track`: there may be other replicas."""
         self.failure: BrokerError | None = None
+        self.waits_to_open = False
+        """Whether it failed for lack of descriptors or disk space when it was opened: that is tried again."""
         self.on_failed: Callable[[Replica], None] | None = None
         """Told once, when the partition goes offline."""
         self.flushed_offset = log.synced_offset
@@ -144,11 +146,11 @@ class Replica:
         if not self.is_leader:
             raise NotLeader(f"{self}: this broker does not lead the partition")
 
-    def check_followed(self) -> None:
+    def check_followed(self, *, trusts_new: bool = False) -> None:
         """Raise unless the in-sync replicas have fetched lately: otherwise another broker may lead already, and what is
         known here be outdated. Reads of records need no check: what was committed stays so."""
-        tracker = self.tracker
-        if tracker is not None and not tracker.is_followed(self._loop.time(), FOLLOWED_S_MAX):
+        tracker, now_s = self.tracker, self._loop.time()
+        if tracker is not None and not tracker.is_followed(now_s, FOLLOWED_S_MAX, trusts_new=trusts_new):
             raise NotLeader(
                 f"{self}: in-sync replicas have not fetched for {FOLLOWED_S_MAX:.0f} s, another broker may lead the"
                 " partition"

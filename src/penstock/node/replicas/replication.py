@@ -18,7 +18,7 @@ from penstock.core.machines.cluster.events import BrokerSaved, PartitionRemoved,
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.model import PartitionId
 from penstock.core.replication.fetches import ReplicaIdentity
-from penstock.core.replication_config import FOLLOWER_RATE, LEADER_RATE, replication_rate
+from penstock.core.replication_config import CATCH_UP_RATE, FOLLOWER_RATE, LEADER_RATE, replication_rate
 from penstock.node.peers.links import PeerLinks
 from penstock.node.replicas.following import Following
 from penstock.node.replicas.leading import Change, Leading
@@ -27,6 +27,7 @@ from penstock.node.replicas.partition_table import TOPICS_DIRECTORY, PartitionTa
 from penstock.node.replicas.repair import Repairs
 from penstock.node.replicas.scrub import Scrub
 from penstock.node.replicas.strays import remove_old_strays
+from penstock.node.replicas.throttle import Throttle, Throttles, catch_up_throttle
 from penstock.node.runtime.runtime import Runtime
 from penstock.node.runtime.tasks import Tasks
 from penstock.node.runtime.workers import run_blocking
@@ -63,7 +64,10 @@ class Replication:
             runtime,
             links,
             identity,
-            lambda: replication_rate(catalog.defaults, FOLLOWER_RATE),
+            Throttles(
+                Throttle(lambda: replication_rate(catalog.defaults, FOLLOWER_RATE)),
+                catch_up_throttle(lambda: replication_rate(catalog.defaults, CATCH_UP_RATE)),
+            ),
             copies_max,
             self._lower_recovery_point,
         )

@@ -145,12 +145,30 @@ class MoveVerbs:
             raise NoEligibleLeader(
                 f"no other broker can take the partitions of broker {broker_id}: start one, or stop draining"
             )
+        self._check_others(draft.cluster, broker_id)
         planned = self._planned(drain_moves(draft.cluster, broker_id))
         if not is_dry_run:
             await self._broker.change(
                 lambda catalog: decide_drain(catalog.cluster, broker_id, is_draining=True)
             )
         return planned
+
+    def _check_others(self, cluster: ClusterState, broker_id: int) -> None:
+        """Raise unless the other brokers, those that are away included, can hold all replicas of each partition."""
+        others = sum(not one.is_draining for one in cluster.brokers)
+        crowded = {
+            one.topic_id: len(one.target) for one in cluster.held_by(broker_id) if len(one.target) > others
+        }
+        if crowded:
+            topics = {
+                self._broker.catalog.topic_by_id(topic_id).name: count for topic_id, count in crowded.items()
+            }
+            name, count = min(topics.items())
+            more = f" and {len(topics) - 1} more topics" if len(topics) > 1 else ""
+            raise NoEligibleLeader(
+                f"{name}{more} would have {count} replicas on {others} brokers: start another broker before broker"
+                f" {broker_id} is drained, or reduce the replicas with `penstock cluster reassign`"
+            )
 
     async def undrain(self, session: Session, broker_id: int) -> None:
         """Include a broker in the placement again; its moves in progress are cancelled."""

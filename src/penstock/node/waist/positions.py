@@ -108,7 +108,10 @@ def find_in(partition: Partition, when: Edge | int, isolation: Isolation) -> Tim
 
 
 def _check_end(partition: Partition) -> None:
-    """Raise while the high watermark is before the start of the leader's epoch: records before it are committed."""
+    """Raise while the high watermark is before the start of the leader's epoch: records before it are committed. Raise
+    as well if another broker may lead already: it may have shown a later end. Followers of a new topic may not have
+    fetched yet, and tools ask for its end at once."""
+    partition.check_followed(trusts_new=True)
     epoch_start = partition.log.epochs.latest_start
     if partition.high_watermark < epoch_start:
         raise OffsetNotAvailable(

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
-from cluster_nodes import ClusterNodes, on_a_cluster, until
+from cluster_nodes import KAFKA_PORT, ClusterNodes, on_a_cluster, until
 from penstock.core.machines.cluster.reassignment import decide_reassign
 from penstock.core.session import Session
-from penstock.node.cluster.controller import LEAVING_S, PREFERRED_S
+from penstock.node.cluster.controller import LEAVING_S, PREFERRED_S, RECENT_S
+from penstock.node.cluster.membership import HAND_OVER_S
 from penstock.node.cluster.peer_probes import SUSPENSE_S_MAX
 from penstock.node.topic_creation import NewTopic
 
@@ -122,9 +123,59 @@ def test_leadership_returns_to_a_broker_that_has_caught_up() -> None:
         started_s = now_s()
         await until(lambda: in_sync(nodes, 3))
         await until(lambda: leaders(nodes) == before)
-        assert now_s() - started_s < 5 * PREFERRED_S, "long before the next check"
+        assert RECENT_S <= now_s() - started_s < RECENT_S + 5 * PREFERRED_S, "long before the next check"
         elected = [one.controller.elections.clean for one in nodes.brokers.values() if one.controller]
         assert sum(elected) >= before.count(3)
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_a_broker_that_has_just_returned_does_not_take_over() -> None:
+    """Clients may wait before they connect to it again."""
+
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 6)
+        await nodes.converged()
+        await ready(nodes)
+        await asyncio.sleep(RECENT_S)
+        await nodes.stop(2)
+        await nodes.start(2)
+        await until(lambda: in_sync(nodes, 3))
+        await nodes.stop(3)
+        await nodes.converged()
+        assert set(leaders(nodes)) == {1}
+        await nodes.start(3)
+        await until(lambda: in_sync(nodes, 3))
+        await nodes.stop(1)
+        await nodes.converged()
+        assert set(leaders(nodes)) == {2}, "it returned before the other"
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_a_broker_that_stops_answers_until_clients_know_the_new_leaders() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 6)
+        await nodes.converged()
+        await ready(nodes)
+        stop = asyncio.create_task(nodes.stop(3))
+        await until(lambda: 3 not in leaders(nodes))
+        await asyncio.sleep(HAND_OVER_S / 2)
+        _, writer = await asyncio.open_connection(nodes.host(3), KAFKA_PORT)
+        assert not stop.done(), "it still accepts connections"
+        writer.close()
+        await stop
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
+def test_a_broker_that_leads_nothing_stops_at_once() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.converged()
+        await ready(nodes)
+        began_s = now_s()
+        await nodes.stop(3)
+        assert now_s() - began_s < HAND_OVER_S
 
     on_a_cluster(play, has_doors=True, factor=3)
 

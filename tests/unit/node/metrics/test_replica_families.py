@@ -94,6 +94,7 @@ def test_a_throttled_copy_is_counted() -> None:
         await stage.move(1, 2)
         await stage.until(lambda: values(stage.broker(2))["replica_throttled_total", "follower"] > 0)
         assert values(stage.broker(2))["replica_throttle_bytes_per_second", "follower"] == 5_000
+        assert values(stage.broker(2))["replica_throttle_bytes_per_second", "catch_up"] == 128 << 20
 
     on_stage(play, brokers=2, copy_bytes_per_s=5_000)
 

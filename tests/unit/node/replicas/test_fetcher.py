@@ -9,8 +9,21 @@ from typing import Any, cast
 from penstock.core.errors import PeerUnavailable
 from penstock.core.model import PartitionId
 from penstock.core.replication.fetches import ReplicaFetch, ReplicaIdentity
-from penstock.node.replicas.fetcher import FLIGHTS_MAX, PARTITIONS_MAX, ReplicaFetcher, Throttle
+from penstock.node.replicas.fetcher import (
+    FLIGHTS_MAX,
+    PARTITION_BYTES_MAX,
+    PARTITIONS_MAX,
+    RESPONSE_BYTES_MAX,
+    ReplicaFetcher,
+)
 from penstock.node.replicas.followed import FollowedPartition
+from penstock.node.replicas.throttle import (
+    CATCH_UP_BYTES_MAX,
+    CATCH_UP_PARTITION_BYTES_MAX,
+    Throttle,
+    Throttles,
+    catch_up_throttle,
+)
 from penstock.node.runtime.meters import Meters
 from penstock.wire.kafka import ErrorCode, messages
 
@@ -24,10 +37,15 @@ class Copy:
     is_added = False
     is_over = False
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, lag: int = 0) -> None:
         self.id = PartitionId(bytes(16), index)
         self.retry_s = 0.0
         self.delays = 0
+        self.lag = lag
+
+    @property
+    def is_catching_up(self) -> bool:
+        return self.lag > 0
 
     def wanted(self, bytes_max: int) -> ReplicaFetch:
         return ReplicaFetch(self.id, 0, 0, 0, 0, bytes_max)
@@ -60,9 +78,10 @@ class Leader:
         ]
 
 
-async def fetching(leader: Leader, *copies: Copy) -> ReplicaFetcher:
+async def fetching(leader: Leader, *copies: Copy, catch_up_rate: int = 0) -> ReplicaFetcher:
     links, identity = cast(Any, leader), ReplicaIdentity(2, 1)
-    fetcher = ReplicaFetcher(links, 1, lambda: identity, Throttle(lambda: 0), Meters(), lambda _: None)
+    throttles = Throttles(Throttle(lambda: 0), catch_up_throttle(lambda: catch_up_rate))
+    fetcher = ReplicaFetcher(links, 1, lambda: identity, throttles, Meters(), lambda _: None)
     for one in copies:
         fetcher.add(cast(FollowedPartition, one))
     await asyncio.sleep(0.01)
@@ -129,6 +148,34 @@ def test_many_partitions_are_named_by_several_requests() -> None:
         fetcher = await fetching(leader, *(Copy(index) for index in range(PARTITIONS_MAX + 5)))
         await leader.answer()
         assert [len(some) for some in leader.named()] == [PARTITIONS_MAX, 5]
+        await fetcher.stop()
+
+    asyncio.run(play())
+
+
+def test_a_fetch_names_few_partitions_that_catch_up_and_leaves_room_for_the_others() -> None:
+    async def play() -> None:
+        leader = Leader()
+        behind = [Copy(index, lag=1) for index in range(10)]
+        fetcher = await fetching(leader, *behind, Copy(10), catch_up_rate=1 << 40)
+        (request,) = leader.requests
+        count = CATCH_UP_BYTES_MAX // CATCH_UP_PARTITION_BYTES_MAX
+        assert leader.named() == [[*range(count), 10]]
+        sizes = [one.partition_max_bytes for topic in request.topics for one in topic.partitions]
+        assert sizes == [CATCH_UP_PARTITION_BYTES_MAX] * count + [PARTITION_BYTES_MAX]
+        assert request.max_bytes == RESPONSE_BYTES_MAX + CATCH_UP_BYTES_MAX
+        await leader.answer()
+        assert leader.named()[1:] == [[*range(count, 2 * count)]], "the others have their turn"
+        await fetcher.stop()
+
+    asyncio.run(play())
+
+
+def test_partitions_that_catch_up_are_not_limited_without_a_rate() -> None:
+    async def play() -> None:
+        leader = Leader()
+        fetcher = await fetching(leader, *(Copy(index, lag=1) for index in range(10)))
+        assert leader.named() == [[*range(10)]]
         await fetcher.stop()
 
     asyncio.run(play())

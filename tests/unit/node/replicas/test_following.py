@@ -14,6 +14,7 @@ from penstock.core.replication.fetches import ReplicaIdentity
 from penstock.node.replicas import following as module
 from penstock.node.replicas.followed import FollowedPartition
 from penstock.node.replicas.following import Following
+from penstock.node.replicas.throttle import Throttle, Throttles, catch_up_throttle
 from penstock.node.runtime.meters import Meters
 
 TOPIC_ID = b"t" * 16
@@ -25,7 +26,7 @@ class FakeFetcher:
     """Fetches nothing; `over` is what the real one calls when a partition needs no fetching any more."""
 
     def __init__(
-        self, links: Any, leader_id: int, identity: Any, throttle: Any, meters: Any, over: Any
+        self, links: Any, leader_id: int, identity: Any, throttles: Any, meters: Any, over: Any
     ) -> None:
         self.over = over
         self.followed: dict[PartitionId, FollowedPartition] = {}
@@ -58,7 +59,7 @@ class Scene:
             SimpleNamespace(meters=Meters()),  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
             lambda: ReplicaIdentity(SELF, 1),
-            lambda: 0,
+            Throttles(Throttle(lambda: 0), catch_up_throttle(lambda: 0)),
             COPIES_MAX,
             None,  # type: ignore[arg-type]
         )
@@ -69,12 +70,26 @@ class Scene:
         self.lookups += 1
         return self.placed.get(partition)
 
-    def place(self, index: int, leader: int = OTHER, *, is_added: bool = True) -> None:
+    def place(
+        self,
+        index: int,
+        leader: int = OTHER,
+        *,
+        is_added: bool = True,
+        isr: tuple[int, ...] = (OTHER,),
+    ) -> None:
         adding = (SELF,) if is_added else ()
-        placed = PartitionReplicas(TOPIC_ID, index, (SELF, OTHER), (OTHER,), leader, adding=adding)
+        placed = PartitionReplicas(TOPIC_ID, index, (SELF, OTHER, THIRD), isr, leader, adding=adding)
         self.placed[placed.id] = placed
         partition = self._partitions.setdefault(
-            index, SimpleNamespace(topic_id=TOPIC_ID, index=index, is_leader=False, failure=None)
+            index,
+            SimpleNamespace(
+                topic_id=TOPIC_ID,
+                index=index,
+                is_leader=False,
+                failure=None,
+                config=SimpleNamespace(insync_replicas_min=2),
+            ),
         )
         self.following.refresh(partition, placed)
 
@@ -148,6 +163,26 @@ def test_a_change_of_one_partition_does_not_look_at_all_that_wait() -> None:
         for index in range(100, 300):
             scene.place(index, THIRD)
         assert scene.fetched == [0, 1, 2] and scene.lookups == COPIES_MAX
+        await scene.following.stop()
+
+    run(play)
+
+
+def test_a_replica_returns_while_it_is_not_in_sync_and_enough_others_are() -> None:
+    async def play() -> None:
+        scene = Scene()
+        partition = PartitionId(TOPIC_ID, 0)
+        for isr, is_returning in (
+            ((OTHER,), False),
+            ((OTHER, THIRD), True),
+            ((OTHER, SELF), False),
+            ((OTHER, THIRD), True),
+            ((OTHER, THIRD, SELF), False),
+        ):
+            scene.place(0, is_added=False, isr=isr)
+            assert scene.following._fetched[partition].is_returning is is_returning, isr
+        scene.place(1, isr=(OTHER, THIRD))
+        assert not scene.following._fetched[PartitionId(TOPIC_ID, 1)].is_returning, "it is being added"
         await scene.following.stop()
 
     run(play)

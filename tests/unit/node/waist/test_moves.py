@@ -64,6 +64,29 @@ def test_draining_starts_moves_and_stops_them_again() -> None:
     on_a_cluster(play)
 
 
+def test_a_broker_that_the_others_cannot_replace_is_not_drained() -> None:
+    """The wait for it would never end."""
+
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.create(1, "t", 1)
+        await nodes.converged()
+        (placed,) = nodes.placed(1, "t")
+        await nodes.brokers[1].change(
+            lambda catalog: decide_reassign(
+                catalog.cluster, placed.id, [*placed.replicas, *{1, 2, 3} - {*placed.replicas}]
+            )
+        )
+        await nodes.converged()
+        for is_dry_run in (True, False):
+            with pytest.raises(
+                NoEligibleLeader, match="t would have 3 replicas on 2 brokers: start another broker"
+            ):
+                await verbs_of(nodes).drain(ANN, 2, is_dry_run=is_dry_run)
+        assert not nodes.brokers[1].catalog.cluster.broker(2).is_draining
+
+    on_a_cluster(play)
+
+
 def test_who_takes_part_knows_how_far_a_move_is() -> None:
     async def play(nodes: ClusterNodes) -> None:
         await nodes.create(1, "t", 3)

@@ -7,7 +7,7 @@ by the controller. The death of a broker is one decision, however many partition
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -42,6 +42,14 @@ class RegistrationRequest(NamedTuple):
     """The same, if no record of that run can be missing that was flushed to disk."""
     takes_share: bool = False
     """Whether it gets its share of the partitions if the cluster does not know it yet."""
+    attempts: Sequence[str] = ()
+    """The incarnations since its last run that may have registered, but were not active and so wrote nothing."""
+
+    def continues(self, present: BrokerRegistration, epoch: int) -> bool:
+        """Whether nothing was written under the present registration since the run with this epoch."""
+        return epoch != NO_BROKER_EPOCH and (
+            present.epoch == epoch or present.incarnation_id in self.attempts
+        )
 
 
 def decide_link_key(cluster: ClusterState, link_key: bytes) -> list[ClusterEvent]:
@@ -85,8 +93,8 @@ def decide_register(cluster: ClusterState, request: RegistrationRequest) -> list
         is_joining=request.takes_share and cluster.has_brokers if present is None else present.is_joining,
     )
     events: list[ClusterEvent] = [ClusterSaved(request.cluster_id, epoch), BrokerSaved(broker)]
-    if present is not None and request.previous_epoch != present.epoch:
-        is_flushed = request.flushed_epoch == present.epoch
+    if present is not None and not request.continues(present, request.previous_epoch):
+        is_flushed = request.continues(present, request.flushed_epoch)
         lost = [
             one for one in cluster.held_by(broker_id) if not (is_flushed and cluster.is_fsync(one.topic_id))
         ]
@@ -106,24 +114,30 @@ def decide_unfence(cluster: ClusterState, broker_id: int, epoch: int) -> list[Cl
     ]
 
 
-def decide_stop(cluster: ClusterState, broker_id: int, epoch: int) -> list[ClusterEvent]:
-    """Begin a controlled shutdown: other replicas take over. Partitions without another one stay until the end."""
+def decide_stop(
+    cluster: ClusterState, broker_id: int, epoch: int, recent: Sequence[int] = ()
+) -> list[ClusterEvent]:
+    """Begin a controlled shutdown: other replicas take over, those on brokers that returned lately (`recent`, in this
+    order) only if there is no other. Partitions without another replica stay until the end."""
     broker = cluster.broker(broker_id, epoch)
     if broker.is_fenced or broker.is_stopping:
         return []
-    prospect = Prospect(cluster, stopping=[broker_id])
+    prospect = Prospect(cluster, stopping=[broker_id], recent=recent)
     return [
         BrokerSaved(replace(broker, is_stopping=True)),
         *changed_all(cluster.held_by(broker_id), prospect),
     ]
 
 
-def decide_fence(cluster: ClusterState, broker_id: int, epoch: int) -> list[ClusterEvent]:
-    """Fence a broker: it stopped, or its session ended. It leaves every ISR, and others lead what it led."""
+def decide_fence(
+    cluster: ClusterState, broker_id: int, epoch: int, recent: Sequence[int] = ()
+) -> list[ClusterEvent]:
+    """Fence a broker: it stopped, or its session ended. It leaves every ISR, and others lead what it led; `recent` as
+    in `decide_stop`."""
     broker = cluster.broker(broker_id, epoch)
     if broker.is_fenced:
         return []
-    prospect = Prospect(cluster, fenced=[broker_id])
+    prospect = Prospect(cluster, fenced=[broker_id], recent=recent)
     return [
         BrokerSaved(replace(broker, is_fenced=True, is_stopping=False)),
         *changed_all(cluster.held_by(broker_id), prospect),

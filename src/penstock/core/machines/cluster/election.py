@@ -2,7 +2,8 @@
 
 Order: the present leader; a member of the ISR; if the ISR is empty, a member of the ELR; if that is empty too, the last
 leader, whose records may be incomplete. Any other replica only in an unclean election, which an administrator asks
-for or the topic allows. A fenced broker is never chosen.
+for or the topic allows. A fenced broker is never chosen. Of several members those come first that have not returned
+lately, because clients may not be connected to them yet; then the order of the replicas counts.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ class Eligibility(Protocol):
 
     def can_lead(self, broker_id: int) -> bool: ...
 
+    def recency(self, broker_id: int) -> int:
+        """0 for a broker that has not returned lately; the higher, the later it returned."""
+
 
 class Elected(NamedTuple):
     """The outcome: NO_LEADER if nobody may lead. After an unclean one, records may be missing."""
@@ -46,9 +50,9 @@ def elect(
     candidates = partition.isr or partition.elr
     if leader in candidates and eligibility.can_lead(leader):
         return Elected(leader)
-    for one in partition.replicas:
-        if one in candidates and eligibility.can_lead(one):
-            return Elected(one)
+    willing = [one for one in partition.replicas if one in candidates and eligibility.can_lead(one)]
+    if willing:
+        return Elected(min(willing, key=eligibility.recency))
     if leader in partition.isr and not eligibility.is_fenced(leader):
         return Elected(leader)  # it is stopping, and nobody can take over
     last = partition.last_leader

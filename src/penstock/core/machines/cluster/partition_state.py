@@ -6,7 +6,7 @@ The host appends the events at the index of that state, so that a request that w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -121,14 +121,15 @@ def decide_replica_failed(
     return [*changed(present, present, Prospect(cluster), incomplete=[broker_id])]
 
 
-def preferred_elections(cluster: ClusterState) -> Iterator[PartitionId]:
+def preferred_elections(cluster: ClusterState, recent: Collection[int] = ()) -> Iterator[PartitionId]:
     """The partitions that their preferred replica could lead, but does not. Partitions that move are left alone, and
-    so are brokers that are being emptied."""
+    so are brokers that are being emptied or are `recent`."""
     for one in cluster.partitions():
         preferred = one.replicas[0]
         if (
             preferred != one.leader
             and preferred in one.isr
+            and preferred not in recent
             and not one.is_moving
             and cluster.can_lead(preferred)
             and not cluster.broker(preferred).is_draining
@@ -136,11 +137,13 @@ def preferred_elections(cluster: ClusterState) -> Iterator[PartitionId]:
             yield one.id
 
 
-def decide_preferred(cluster: ClusterState, count_max: int) -> list[ClusterEvent]:
-    """Give the leadership of so many partitions back to their preferred replicas."""
+def decide_preferred(
+    cluster: ClusterState, count_max: int, recent: Collection[int] = ()
+) -> list[ClusterEvent]:
+    """Give the leadership of so many partitions back to their preferred replicas, unless these returned lately."""
     return [
         event
-        for partition in islice(preferred_elections(cluster), count_max)
+        for partition in islice(preferred_elections(cluster, recent), count_max)
         for event in decide_elect(cluster, partition, ElectionKind.PREFERRED)
     ]
 

@@ -10,7 +10,7 @@ a leader if the present one may not stay, and increases the epochs:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.core.machines.cluster.election import ElectionKind, elect
@@ -27,6 +27,8 @@ class Prospect:
     fenced: Collection[int] = ()
     stopping: Collection[int] = ()
     active: Collection[int] = ()
+    recent: Sequence[int] = ()
+    """Brokers that have returned lately, in this order."""
 
     def is_fenced(self, broker_id: int) -> bool:
         if broker_id in self.fenced:
@@ -37,6 +39,9 @@ class Prospect:
         if broker_id in self.fenced or broker_id in self.stopping:
             return False
         return broker_id in self.active or self.cluster.can_lead(broker_id)
+
+    def recency(self, broker_id: int) -> int:
+        return 1 + self.recent.index(broker_id) if broker_id in self.recent else 0
 
 
 def changed(

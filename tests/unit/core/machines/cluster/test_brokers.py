@@ -157,6 +157,20 @@ def test_a_clean_restart_loses_no_candidate_and_an_unclean_one_does() -> None:
     assert play.partition("orders").elr == ()
 
 
+def test_a_process_that_died_after_its_registration_loses_no_candidate() -> None:
+    play = ClusterPlay(2)
+    play.create("orders", [1, 2], isr_size_min=2)
+    play.fence(2)
+    last_epoch, died = play.epoch(2), request(2, run=2).incarnation_id
+    play.register(2, run=2, previous_epoch=last_epoch)
+    play.register(2, run=3, previous_epoch=last_epoch, attempts=[died])
+    assert play.partition("orders").elr == (2,)
+    play.register(2, run=4, previous_epoch=last_epoch, attempts=[died])
+    assert play.partition("orders").elr == (), "run 3 may have been active"
+    play.register(2, run=5, attempts=[request(2, run=4).incarnation_id])
+    assert play.partition("orders").elr == ()
+
+
 def test_the_only_replica_leads_after_an_unclean_restart_and_says_that_records_may_be_missing() -> None:
     play = ClusterPlay(1)
     play.create("orders", [1])

@@ -26,6 +26,7 @@ from penstock.core.machines.cluster.partition_state import (
     IsrMember,
     decide_change_isr,
     decide_elect,
+    decide_preferred,
 )
 from penstock.core.machines.cluster.values import NO_LEADER
 from penstock.core.model import PartitionId
@@ -200,6 +201,16 @@ def test_the_preferred_replica_is_elected_if_it_is_in_sync() -> None:
     play.set_isr("orders", 1, 2)
     play.run(decide_elect(play.cluster, partition, ElectionKind.PREFERRED))
     assert (play.partition("orders").leader, play.partition("orders").leader_epoch) == (1, 2)
+
+
+def test_a_preferred_replica_that_has_returned_lately_does_not_lead_yet() -> None:
+    play = three()
+    play.fence(1)
+    play.unfence(1)
+    play.set_isr("orders", 1, 2)
+    assert decide_preferred(play.cluster, 10, recent=[1]) == []
+    play.run(decide_preferred(play.cluster, 10, recent=[2, 3]))
+    assert play.partition("orders").leader == 1
 
 
 def test_an_unclean_election_is_for_partitions_without_a_leader() -> None:
