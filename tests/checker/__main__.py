@@ -9,6 +9,8 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -31,6 +33,7 @@ from checker.plan import (
     default_min_isr,
     default_rf,
 )
+from checker.side_by_side import run_side_by_side
 from checker.site import QUEUE_DOOR
 from checker.store import COORDINATOR, STORES
 from checker.workload import run_against, run_with_broker
@@ -54,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--seconds", type=float, default=20.0, help="of load in each run")
     run.add_argument("--seed", type=int, help="of the first run; drawn and printed if not given")
     run.add_argument("--runs", type=int, default=1, help="how many, with seeds in a row")
+    run.add_argument("--jobs", type=int, default=1, help="runs side by side")
     run.add_argument(
         "--nemesis",
         type=lambda text: words(text, (*FAULTS, *CLUSTER_FAULTS)),
@@ -126,12 +130,15 @@ def run_once(args: argparse.Namespace, seed: int) -> Outcome:
         args.keep.mkdir(parents=True, exist_ok=True)
     home = Path(tempfile.mkdtemp(prefix=f"checker-{seed}-", dir=args.keep))
     began_s = time.monotonic()
-    if args.bootstrap:
-        outcome = run_against(plan, home, args.bootstrap)
-    elif plan.nodes > 1:
-        outcome = run_with_cluster(plan, home)
-    else:
-        outcome = run_with_broker(plan, home)
+    try:
+        if args.bootstrap:
+            outcome = run_against(plan, home, args.bootstrap)
+        elif plan.nodes > 1:
+            outcome = run_with_cluster(plan, home)
+        else:
+            outcome = run_with_broker(plan, home)
+    except Exception:  # noqa: BLE001
+        outcome = Outcome(plan, problems=[traceback.format_exc()])
     outcome.took_s = time.monotonic() - began_s
     if (outcome.is_good or outcome.missing) and not args.keep:
         shutil.rmtree(home)
@@ -149,7 +156,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     outcomes = run_campaign(
         console,
         seeds,
-        lambda seed: run_once(args, seed),
+        lambda seeds: run_side_by_side(partial(run_once, args), seeds, args.jobs),
         lambda seed: again(args, seed),
         skipped,
         report_path(args, first),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ def summary_lines(figures: dict[str, Any], skipped: dict[str, str]) -> list[str]
 def run_campaign(
     console: Console,
     seeds: Sequence[int],
-    run: Callable[[int], Outcome],
+    outcomes_of: Callable[[Sequence[int]], Iterable[Outcome]],
     again: Callable[[int], str],
     skipped: dict[str, str],
     path: Path | None,
@@ -137,8 +137,7 @@ def run_campaign(
     """`again` is the command that repeats a run, `skipped` what was asked for and is not done, `path` the report."""
     outcomes: list[Outcome] = []
     report = Report(outcomes, skipped)
-    for number, seed in enumerate(seeds, 1):
-        outcome = run(seed)
+    for number, outcome in enumerate(outcomes_of(seeds), 1):
         outcomes.append(outcome)
         if path is not None:
             report.write(path)
@@ -147,7 +146,7 @@ def run_campaign(
             if outcome.kept is not None:
                 console.print(f"  kept in {outcome.kept}", highlight=False, markup=False)
             if not outcome.is_good and not outcome.missing:
-                console.print(f"  again: {again(seed)}", highlight=False, markup=False)
+                console.print(f"  again: {again(outcome.plan.seed)}", highlight=False, markup=False)
         else:
             console.print("  ".join(row(number, outcome)), highlight=False, markup=False, soft_wrap=True)
     if len(seeds) > 1:

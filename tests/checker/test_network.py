@@ -8,10 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from checker.network import NAMESPACES, PREFIX, HostNetwork, network_problem
+from checker.plan import Outcome, Plan
+from checker.side_by_side import run_side_by_side
 
 PORT = 7000
 CONNECT_S_MAX = 0.5
@@ -97,3 +100,27 @@ def test_nothing_is_left_behind(network: HostNetwork) -> None:
 
 def routes() -> str:
     return subprocess.run(["ip", "route"], check=True, capture_output=True, text=True).stdout
+
+
+def test_the_networks_of_two_processes_are_apart(network: HostNetwork, tmp_path: Path) -> None:
+    """One is cut and taken away while the other one is at work, with hosts of the same names."""
+    for name in ("cut", "gone"):
+        os.mkfifo(tmp_path / name)
+
+    def run(seed: int) -> Outcome:
+        with HostNetwork(["a", "b"]) as own, serving(own, "b", own.address("b")):
+            if seed == 0:
+                own.cut("a", "b")
+                heard = [says(own, "a", own.address("b"))]
+                (tmp_path / "cut").write_text("now")
+            else:
+                (tmp_path / "cut").read_text()
+                heard = [says(own, "a", own.address("b"))]
+                (tmp_path / "gone").read_text()
+                heard.append(says(own, "a", own.address("b")))
+        if seed == 0:
+            (tmp_path / "gone").write_text("now")
+        return Outcome(Plan(seed), problems=heard)
+
+    heard = {outcome.plan.seed: outcome.problems for outcome in run_side_by_side(run, range(2), 2)}
+    assert heard == {0: ["silence"], 1: ["hello", "hello"]}

@@ -43,6 +43,7 @@ from checker.history import (
 from checker.nemesis import Nemesis
 from checker.plan import Outcome, Plan
 from checker.queue import ACCEPTED
+from checker.tally import Tally
 from checker.workers.__main__ import GROUP, NOT_CAUGHT_UP, PROCESSES_PER_WORKER, QUEUE, Config
 from checker.workers.queue import subscription_of
 from penstock import BrokerClient
@@ -118,6 +119,7 @@ class Run:
         self._hands: dict[int, Hand] = {}
         self._stack_of: dict[int, str] = {}
         self._noted: list[Event] = []
+        self._tally = Tally(home)
         self.outcome = Outcome(plan)
 
     def run(self) -> Outcome:
@@ -223,28 +225,25 @@ class Run:
                 self._crash(self._rng.choice(self._slots()))
         self._await_operations()
         self._stop_all()
-        self.outcome.load_ops = self._count()
+        self.outcome.load_ops = self._tally.count()
 
     def _faulty_s(self, began_s: float) -> float:
         """How long faults go on: as long as planned, and on a slow machine until half of the operations are done."""
         planned_s, passed_s = self._plan.seconds, time.monotonic() - began_s
         if passed_s < planned_s:
             return planned_s - passed_s
-        is_slow = self._count() < self._plan.ops_min / 2
+        is_slow = self._tally.count() < self._plan.ops_min / 2
         return max(0.0, FAULTY_MAX * planned_s - passed_s) if is_slow else 0.0
 
     def _await_operations(self) -> None:
         """Without faults, until there are as many as were asked for."""
         deadline_s = time.monotonic() + CALM_S_MAX
-        while (count := self._count()) < self._plan.ops_min:
+        while (count := self._tally.count()) < self._plan.ops_min:
             if time.monotonic() > deadline_s:
                 self.outcome.problems.append(f"only {count} of {self._plan.ops_min} operations")
                 return
             time.sleep(COUNT_S)
             self._check_hands()
-
-    def _count(self) -> int:
-        return sum(op.f in WORK for op in operations(self._events()))
 
     def _await_first_acknowledgements(self) -> None:
         """Faults begin once every stack is at work; one that never gets there is found idle at the end."""

@@ -117,18 +117,28 @@ def java_command(*arguments: str, program: str = "Driver", home: str = "java") -
     return [java, *QUICK, *archived, *quiet, "-cp", path, program, *arguments]
 
 
-def node_command(bootstrap: str, *arguments: str, program: str = "driver") -> list[str]:
-    """The command that runs a Node program of ours, by default the driver, against a broker."""
-    node, npm = _program("node", "nodejs"), _program("npm", "npm")
-    files = [HERE / "node" / "package.json", HERE / "node" / "package-lock.json"]
+def node_program() -> str:
+    """Node itself."""
+    return _program("node", "nodejs")
+
+
+def npm_packages(source: Path) -> Path:
+    """A directory with the packages that the lock file of a directory names, in `node_modules`."""
+    npm = _program("npm", "npm")
+    files = [source / name for name in ("package.json", "package-lock.json")]
 
     def build(room: Path) -> None:
         for path in files:
             shutil.copy(path, room)
         _run(npm, "ci", "--no-audit", "--no-fund", cwd=room)
 
+    return _prepared(source.name, files, build)
+
+
+def node_command(bootstrap: str, *arguments: str, program: str = "driver") -> list[str]:
+    """The command that runs a Node program of ours, by default the driver, against a broker."""
     script = str(HERE / "node" / f"{program}.mjs")
-    return [node, script, bootstrap, str(_prepared("node", files, build)), *arguments]
+    return [node_program(), script, bootstrap, str(npm_packages(HERE / "node")), *arguments]
 
 
 def go_command(*arguments: str, program: str) -> list[str]:

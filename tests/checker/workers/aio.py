@@ -45,6 +45,8 @@ FATAL = (
     AssertionError,
 )
 """aiokafka guards the states of its transactions by assertions; a client that fails one is not to be used again."""
+LEFT_GROUP = "Unexpected error during coordination"
+"""What every call returns from then on: the task that keeps the consumer in its group has failed an assertion."""
 LOST_MEMBERSHIP = (
     aio_errors.CommitFailedError,
     aio_errors.IllegalGenerationError,
@@ -213,7 +215,7 @@ class AiokafkaStack:
         except FATAL as error:
             raise Unknown(repr(error), is_fatal=True) from None
         except KafkaError as error:
-            raise Unknown(repr(error)) from None
+            raise Unknown(repr(error), is_fatal=LEFT_GROUP in str(error)) from None
         except TimeoutError:
             raise Unknown("no answer in time", is_fatal=True) from None
 

@@ -64,6 +64,20 @@ def _unknown(error: KafkaError) -> Unknown:
     return Unknown(str(error), is_fatal=error.fatal() or error.code() in FATAL)
 
 
+def _end_producer(producer: Producer | None) -> None:
+    """The caller holds no reference any more, so it is destroyed here."""
+    if producer is not None:
+        producer.purge()
+        with contextlib.suppress(KafkaException):  # a fatal error, which is why it is closed
+            producer.poll(0)
+
+
+def _end_consumer(consumer: Consumer | None) -> None:
+    if consumer is not None:
+        with contextlib.suppress(KafkaException):
+            consumer.close()
+
+
 def _guard(call: Callable[..., Any], *values: Any, **named: Any) -> None:
     try:
         call(*values, **named)
@@ -123,14 +137,16 @@ class ConfluentStack:
                 raise Unknown(str(error), is_fatal=True) from None
 
     def close(self) -> None:
-        if self._producer is not None:
-            self._producer.purge()
-            with contextlib.suppress(KafkaException):  # a fatal error, which is why it is closed
-                self._producer.poll(0)
-        if self._consumer is not None:
-            with contextlib.suppress(KafkaException):
-                self._consumer.close()
+        """librdkafka may never destroy a producer whose call ran out of time, say an abort: that is left behind."""
+        producers, consumers = [self._producer], [self._consumer]
         self._producer = self._consumer = None
+
+        def destroy() -> None:
+            _end_consumer(consumers.pop())
+            _end_producer(producers.pop())
+
+        with contextlib.suppress(Unknown):
+            bounded(destroy, CALL_S_MAX)
 
     def send(self, records: list[tuple[int, int]]) -> list[int | None]:
         producer = self._sure_producer()
