@@ -1,7 +1,7 @@
 # The same targets locally and in CI. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cluster spark lint tidy check format docs stubs bench race steady fuzz hostile crash failover chaos sim spark-proof clean
+.PHONY: help setup demo test test-cluster spark lint tidy check format docs stubs proto bench race steady fuzz hostile crash failover chaos sim spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -13,6 +13,7 @@ CHAOS_SECONDS ?= $(if $(filter 1,$(NODES)),20,25)
 CHAOS_OPS ?= $(if $(filter 1,$(NODES)),1000,2000)
 PEER ?= penstock
 CHAOS_WORKERS ?= $(if $(filter 1,$(NODES)),1,2)
+CHAOS_JOBS ?= $(if $(filter 1,$(NODES)),1,2)
 CHAOS_MODES ?= plain,groups,txn,queue
 SEEDS ?= 5000
 FIRST ?= 0
@@ -70,6 +71,9 @@ docs: setup ## regenerate the pages that derive from the code
 stubs: setup ## regenerate the types of Kafka's messages from their field tables
 	@$(PY) tools/kafka_stubs.py
 
+proto: setup ## regenerate the code of the gRPC services from proto/
+	@tools/proto
+
 bench: setup ## measure speed and memory against reference figures of the same run
 	@$(PY) -m bench
 
@@ -91,8 +95,8 @@ crash: setup ## run the long durability proofs: hundreds of kills, no acknowledg
 failover: setup ## kill leaders, restart brokers and reassign replicas under six real clients, again and again (FAILOVER_ROUNDS=5)
 	@FAILOVER_ROUNDS=$(FAILOVER_ROUNDS) $(PY) -m pytest -q -s -m slow tests/compat/test_failover.py
 
-chaos: setup ## kill clients and brokers under load, verify every history (CHAOS_RUNS=30 CHAOS_SECONDS=20 CHAOS_OPS=1000; NODES=3: a cluster, with cut networks and broken disks, RF=3 MIN_ISR=2 STORE=etcd; PEER=kafka: Apache Kafka; SEED=123: one run again)
-	@mkdir -p build && PYTHONPATH=tests $(PY) -m checker run $(if $(SEED),--seed $(SEED),--runs $(CHAOS_RUNS)) --seconds $(CHAOS_SECONDS) \
+chaos: setup ## kill clients and brokers under load, verify every history (CHAOS_RUNS=30 CHAOS_SECONDS=20 CHAOS_OPS=1000 CHAOS_JOBS=1; NODES=3: a cluster, with cut networks and broken disks, RF=3 MIN_ISR=2 STORE=etcd; PEER=kafka: Apache Kafka; SEED=123: one run again)
+	@mkdir -p build && PYTHONPATH=tests $(PY) -m checker run $(if $(SEED),--seed $(SEED),--runs $(CHAOS_RUNS) --jobs $(CHAOS_JOBS)) --seconds $(CHAOS_SECONDS) \
 		--ops $(CHAOS_OPS) --workers $(CHAOS_WORKERS) --nodes $(NODES) --store $(STORE) --mode $(CHAOS_MODES) --crash-seconds 10 \
 		--peer $(PEER) $(if $(RF),--rf $(RF)) $(if $(MIN_ISR),--min-isr $(MIN_ISR)) --report build
 

@@ -19,9 +19,13 @@ BELOW = {
     "doors": ("node", "wire", "core"),
     "client": ("wire", "core"),
     "spark": ("client", "wire", "core.records", "core.codecs"),
-    "apps": ("doors", "client", "node", "wire", "core", "spark"),
+    "v1": (),
+    "apps": ("doors", "client", "node", "wire", "core", "spark", "v1"),
 }
 """Which rooms a room may import besides itself."""
+
+GENERATED = re.compile(r"^src/penstock/v1/\w+_pb2(?:_grpc)?\.py$")
+"""Written by `make proto`: names are those of the protocol."""
 
 APART = (("core.log", "core.machines"),)
 """Neighbours that never import each other. Two doors are always apart."""
@@ -353,7 +357,7 @@ def second_definitions(sources: Iterable[Source]) -> dict[str, list[str]]:
     """
     found: dict[str, set[str]] = {}
     for source in sources:
-        if source.module:
+        if source.module and not GENERATED.match(source.path):
             room = _room(_FORMS.sub("", source.module))
             for name in _public_names(source.tree):
                 found.setdefault(name, set()).add(room)

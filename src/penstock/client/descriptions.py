@@ -1,10 +1,27 @@
-"""Values returned by Admin: topics, settings, groups and lag."""
+"""Values returned by Admin: brokers, topics, settings, groups and lag."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 SET_ON_TOPIC = "dynamic topic config"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """One broker and the address that it advertises."""
+
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBrokers:
+    """The brokers of a cluster, sorted by id."""
+
+    cluster_id: str
+    brokers: list[BrokerDescription]
 
 
 @dataclass(frozen=True, slots=True)

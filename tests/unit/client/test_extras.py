@@ -11,7 +11,16 @@ from penstock.client.errors import ClientError, NotInstalled
 from penstock.client.extras import EXTRAS, extras
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))["project"]
-MODULES = {"hdrhistogram": "hdrh", "prometheus-client": "prometheus_client"}
+MODULES = {
+    "hdrhistogram": "hdrh",
+    "prometheus-client": "prometheus_client",
+    "googleapis-common-protos": "google",
+    "protobuf": "google",
+    "grpcio": "grpc",
+    "grpcio-health-checking": "grpc_health",
+    "grpcio-reflection": "grpc_reflection",
+    "grpcio-status": "grpc_status",
+}
 """Distributions whose package has another name."""
 
 
@@ -22,7 +31,7 @@ def distribution(requirement: str) -> str:
 
 def test_every_package_of_an_extra_names_it() -> None:
     optional = PROJECT["optional-dependencies"]
-    for extra in ("spark", "avro", "bench"):
+    for extra in ("spark", "avro", "bench", "grpc"):
         for package in map(distribution, optional[extra]):
             brings = EXTRAS[package]
             assert package in {distribution(one) for one in optional[brings]}, (

@@ -54,6 +54,8 @@ class LazyGroup(click.Group):
     lazy={
         "start": "penstock.apps.cli.start:start",
         "cluster": "penstock.apps.cli.cluster:cluster",
+        "producer-service": "penstock.apps.cli.gateway:producer_service",
+        "consumer-service": "penstock.apps.cli.gateway:consumer_service",
         "pub": "penstock.apps.cli.pub:pub",
         "sub": "penstock.apps.cli.sub:sub",
         "topic": "penstock.apps.cli.topic:topic",

@@ -27,6 +27,8 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import TopicMetadata as LibraryTopic
 
 from penstock.client.descriptions import (
+    BrokerDescription,
+    ClusterBrokers,
     Config,
     Group,
     GroupDescription,
@@ -53,6 +55,15 @@ class Admin:
         self._options = resolve_options(ConnectionOptions, options, "Admin")
         wait_reachable(self._options)
         self._client: AdminClient | None = create(AdminClient, configure(self._options, {}))
+
+    def describe_cluster(self) -> ClusterBrokers:
+        """The brokers of the cluster."""
+        try:
+            found = self._opened().list_topics(timeout=self._options["request_s_max"])
+        except KafkaException as error:
+            raise translate(cause(error), "cluster") from error
+        brokers = [BrokerDescription(one.id, str(one.host), one.port) for one in found.brokers.values()]
+        return ClusterBrokers(found.cluster_id or "", sorted(brokers, key=lambda one: one.id))
 
     # -- topics
 

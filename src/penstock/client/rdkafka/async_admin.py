@@ -27,6 +27,7 @@ class AsyncAdmin:
             raise IllegalState("The admin client is not open: use it inside `async with`.")
         return self._admin
 
+    describe_cluster = threaded(Admin.describe_cluster)
     create_topic = threaded(Admin.create_topic)
     delete_topic = threaded(Admin.delete_topic)
     topics = threaded(Admin.topics)

@@ -43,7 +43,7 @@ QUICK_FETCH_MS = 10
 PartitionKey = tuple[str, int]
 """Topic and partition."""
 
-_TRANSIENT = (
+TRANSIENT = (
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TIMED_OUT,
@@ -287,7 +287,7 @@ class RdkafkaConsumer:
                 self._at_end.discard(_place_of(message)[:2])
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(_place_of(message)[:2])
-            elif error.code() in _TRANSIENT:
+            elif error.code() in TRANSIENT:
                 logger.warning("%s", error.str(), extra={"code": error.name()})
             else:
                 failure = failure or error

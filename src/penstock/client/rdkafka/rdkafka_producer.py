@@ -166,10 +166,13 @@ class RdkafkaProducer:
             self._opened().produce(record.topic, record.value, record.key, on_delivery=delivered, **more)
         except BufferError:
             raise QueueFull from None
-        except KafkaException as error:
-            raise translate(cause(error), record.topic) from error
-        except (TypeError, ValueError) as error:
-            raise BadArgument(f"{record.topic}: {error}") from error
+        except (KafkaException, TypeError, ValueError, OverflowError) as error:
+            raise rejection(record.topic, error) from error
+
+    @property
+    def library_producer(self) -> Producer:
+        """librdkafka's producer, for callers that handle its delivery reports themselves. Raises IllegalState."""
+        return self._opened()
 
     def wait_for_room(self) -> None:
         """Wait until a delivery completes, at most POLL_S."""
@@ -335,6 +338,15 @@ class RdkafkaProducer:
         self._after_poll()
         self._producer = None
         logger.info("producer closed")
+
+
+def rejection(topic: str, error: Exception) -> ClientError:
+    """The error of a record that librdkafka did not queue."""
+    return (
+        translate(cause(error), topic)
+        if isinstance(error, KafkaException)
+        else BadArgument(f"{topic}: {error}")
+    )
 
 
 def _headers(record: Record) -> list[tuple[str, bytes | str | None]]:
