@@ -1,0 +1,1 @@
+"""The coordinator of a local cluster, as people and programs see it: services, their health, and commands."""
