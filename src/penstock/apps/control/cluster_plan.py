@@ -194,9 +194,8 @@ def _services(base: int, system: SystemSettings) -> tuple[ServicePlan, ...]:
 def _with_relay(settings: Settings, services: tuple[ServicePlan, ...]) -> Settings:
     """Clients that expect the producer service on the Kafka port of broker 2, and the consumer service on that of
     broker 3, reach them there."""
-    # INTEGRATION POINT: `return replace(settings, grpc_relay=relay_target(settings, services))` once brokers have the
-    # setting `grpc_relay`.
-    return settings
+    target = relay_target(settings, services)
+    return settings if target is None else replace(settings, grpc_relay=target)
 
 
 def relay_target(settings: Settings, services: tuple[ServicePlan, ...]) -> str | None:

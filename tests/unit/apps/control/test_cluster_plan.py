@@ -154,6 +154,7 @@ def test_brokers_two_and_three_stand_in_for_the_services() -> None:
     plan = plan_cluster(load_settings(None, {}, {"host": "0.0.0.0"}), 4, system=SystemSettings())
     targets = [relay_target(broker.settings, plan.services) for broker in plan.brokers]
     assert targets == [None, "127.0.0.1:9193", "127.0.0.1:9194", None]
+    assert [broker.settings.grpc_relay for broker in plan.brokers] == targets
     free = plan_cluster(load_settings(None, {}, {"port": 0}), 3, system=SystemSettings())
     assert [relay_target(broker.settings, free.services) for broker in free.brokers] == [None, None, None]
     assert reachable_host("10.0.0.1") == "10.0.0.1"
