@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from penstock.apps.gateways.settings import ProducerSettings
-from penstock.client.errors import BadArgument, ClientError, Fenced
+from penstock.client.errors import BadArgument, ClientError, DeliveryFailed, Fenced
 from penstock.client.options import RETRIES_MAX, Acks, ProducerOptions
 from penstock.client.rdkafka.batch_sender import BatchSender, SendOutcome
 from penstock.v1 import message_pb2
@@ -89,8 +89,11 @@ class Senders:
             self._idle.append(sender)
 
     def check(self, mode: SendMode, sender: BatchSender, outcomes: list[SendOutcome]) -> None:
-        """Replace a producer that librdkafka gave up after a fatal error."""
-        if self._plain.get(mode) is sender and any(isinstance(one, Fenced) for one in outcomes):
+        """Replace a producer that librdkafka gave up after a fatal error. Its records may be sent again, by another."""
+        fenced = [index for index, one in enumerate(outcomes) if isinstance(one, Fenced)]
+        for index in fenced:
+            outcomes[index] = DeliveryFailed(str(outcomes[index]), retriable=True)
+        if fenced and self._plain.get(mode) is sender:
             broken = self._plain.pop(mode)
             logger.error("producer failed, opening another one", extra={"acks": mode.acks})
             _closing.add(task := asyncio.ensure_future(broken.close()))
