@@ -86,7 +86,7 @@ class ClusterPlan:
 
 def plan_cluster(loaded: LoadedSettings, count: int, cores: tuple[int, ...] = ()) -> ClusterPlan:
     """`loaded` are the settings of all brokers; `port` is the base port. Raises SettingsError."""
-    settings, sources = loaded
+    settings, sources = loaded.settings, loaded.sources
     problems = [
         Problem(
             "settings", name, f"is decided for each broker of a local cluster; remove it ({sources[name]})"
@@ -113,7 +113,7 @@ def plan_cluster(loaded: LoadedSettings, count: int, cores: tuple[int, ...] = ()
 
 
 def _ports(loaded: LoadedSettings, count: int) -> Iterator[dict[str, Any]]:
-    settings, sources = loaded
+    settings, sources = loaded.settings, loaded.sources
     base = settings.port
     for index in range(count):
         ports: dict[str, Any] = {}
