@@ -35,6 +35,10 @@ help: ## list targets
 setup: ## create .venv with all dependencies; quick when nothing changed
 	@PYTHON="$(PYTHON)" tools/setup
 
+.PHONY: build
+build: setup ## build the wheel into dist/, and install the packages of the Node.js services if npm is there
+	@tools/build
+
 demo: setup ## run the core scenarios end to end, kill -9 included
 	@PYTHONPATH=examples $(PY) -m demo
 
