@@ -128,7 +128,7 @@ def _tell_unused(system: SystemSettings, missing: list[str]) -> None:
     if missing:
         _log.warning(
             "starting without the producer and consumer services, because %s is not installed; install it with"
-            " pip install 'penstock[grpc]' (in a checkout: pip install '.[grpc]'), or start with --no-services",
+            " pip install '.[grpc]' in a clone of the repository, or start with --no-services",
             missing[0],
         )
     if system.broker_executable:
