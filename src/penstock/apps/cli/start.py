@@ -82,10 +82,7 @@ def _serve(loaded: LoadedSettings, ready_file: Path | None) -> int:
 
 def _serve_cores(loaded: LoadedSettings, ready_file: Path | None, count: int) -> int:
     from penstock.apps.cli.cluster_view import ClusterShow, run_local_cluster
-    from penstock.apps.cli.terminal import say
 
-    for note in loaded.notes:
-        say(f"note: {note}", err=True)
     cores = sorted(os.sched_getaffinity(0))
     if count > len(cores):
         raise WrongSettings(
