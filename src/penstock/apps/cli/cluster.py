@@ -13,6 +13,7 @@ from penstock.apps.cli.cluster_placement import PLACEMENT
 from penstock.apps.cli.cluster_scrub import scrub
 from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.cluster_view import run_foreground
+from penstock.apps.cli.cluster_words import WORDS
 from penstock.apps.cli.failures import StartFailed
 from penstock.apps.cli.options import config_file_option
 from penstock.apps.cli.setting_options import SettingsCommand, load_given
@@ -25,7 +26,7 @@ def cluster() -> None:
     """Run several brokers as one cluster, inspect it, and place partitions."""
 
 
-for _command in (*VIEWS, *MOVES, *PLACEMENT, scrub):
+for _command in (*VIEWS, *MOVES, *PLACEMENT, scrub, *WORDS):
     cluster.add_command(_command)
 
 

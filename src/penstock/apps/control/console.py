@@ -1,6 +1,6 @@
 """Runs the commands of the console on the services of a coordinator. The one executor behind all surfaces.
 
-`run` takes a line and never raises: a failure is an result with its exit status. Whether the caller has shown the
+`run` takes a line and never raises: a failure is a result with its exit status. Whether the caller has shown the
 token is told by the surface.
 """
 

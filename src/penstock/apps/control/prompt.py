@@ -1,11 +1,13 @@
 """The prompt of the console: history, completion, and the health of all services in a toolbar. Runs no command itself.
 
 Ctrl-C clears the line; on an empty line, and with Ctrl-D, it asks whether to stop the cluster, or leaves a console
-that is connected to a running coordinator.
+that is connected to a running coordinator. While a command runs, Ctrl-C stops waiting for it. The terminal is in raw
+mode all the time, so that Ctrl-C is a key and never a signal that would stop the cluster.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
@@ -16,14 +18,17 @@ from typing import TYPE_CHECKING, TextIO
 
 from penstock.apps.control.commands import ConsoleError, Verb, is_blank, parse_command
 from penstock.apps.control.console import completions
-from penstock.apps.control.peer import ConsolePeer
+from penstock.apps.control.peer import ConsolePeer, Reply
 from penstock.apps.control.services import Health
+from penstock.node.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.formatted_text import StyleAndTextTuples
     from prompt_toolkit.history import History
+    from prompt_toolkit.input import Input
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+    from prompt_toolkit.key_binding.key_processor import KeyPress
 
 logger = logging.getLogger("penstock.console")
 
@@ -54,23 +59,64 @@ async def run_prompt(peer: ConsolePeer) -> None:
         refresh_interval=TOOLBAR_REFRESH_S,
         key_bindings=_keys(),
     )
-    out = sys.stdout
-    with _logs_above_prompt():
-        while True:
-            line = await _next_line(session, peer)
-            if line is None:
-                line = Verb.SHUTDOWN.value if peer.ends_cluster else _LEAVE
-                if peer.ends_cluster and not await _confirms(session):
-                    continue
-            elif is_blank(line) or (_is_shutdown(line) and not await _confirms(session)):
+    tasks = Tasks()
+    try:
+        with _logs_above_prompt() as out, session.input.raw_mode():
+            await _converse(peer, session, tasks, out)
+        await tasks.finish()
+    finally:
+        await tasks.stop()
+
+
+async def _converse(peer: ConsolePeer, session: PromptSession[str], tasks: Tasks, out: TextIO) -> None:
+    while True:
+        line = await _next_line(session)
+        if line is None:
+            line = Verb.SHUTDOWN.value if peer.ends_cluster else _LEAVE
+            if peer.ends_cluster and not await _confirms(session):
                 continue
-            reply = await peer.ask(line)
-            print(reply.text, file=out, flush=True)
-            if reply.leaves or _is_shutdown(line):
-                return
+        elif is_blank(line) or (_is_shutdown(line) and not await _confirms(session)):
+            continue
+        asked = tasks.spawn(peer.ask(line))
+        if not await _await_answer(asked, session.input):
+            print("still running; its answer will follow", file=out, flush=True)
+            asked.add_done_callback(_print_late_answer)
+            continue
+        reply = asked.result()
+        print(reply.text, file=out, flush=True)
+        if reply.leaves or _is_shutdown(line):
+            return
 
 
-async def _next_line(session: PromptSession[str], peer: ConsolePeer) -> str | None:
+async def _await_answer(asked: asyncio.Task[Reply], keys: Input) -> bool:
+    """Wait for an answer; False if Ctrl-C came first. Other keys are for the next prompt."""
+    from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+    from prompt_toolkit.keys import Keys
+
+    interrupted = asyncio.Event()
+
+    def take(pressed: list[KeyPress]) -> None:
+        if any(one.key == Keys.ControlC for one in pressed):
+            interrupted.set()
+        else:
+            store_typeahead(keys, pressed)
+
+    take(get_typeahead(keys))  # what the prompt has read after the line
+    waiting = asyncio.ensure_future(interrupted.wait())
+    try:
+        with keys.attach(lambda: take(keys.read_keys())):
+            await asyncio.wait((asked, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+    return asked.done()
+
+
+def _print_late_answer(asked: asyncio.Task[Reply]) -> None:
+    if not asked.cancelled() and asked.exception() is None:
+        print(asked.result().text, flush=True)
+
+
+async def _next_line(session: PromptSession[str]) -> str | None:
     """None if the user wants to leave."""
     try:
         return await session.prompt_async(PROMPT, handle_sigint=False)
@@ -166,16 +212,17 @@ def history_file() -> str:
 
 
 @contextmanager
-def _logs_above_prompt() -> Iterator[None]:
-    """Lines that others print or log appear above the prompt instead of inside it."""
+def _logs_above_prompt() -> Iterator[TextIO]:
+    """Lines that others print or log appear above the prompt instead of inside it. Yields what to write to while there
+    is no prompt."""
     from prompt_toolkit.patch_stdout import patch_stdout
 
-    before = sys.stderr
+    before, out = sys.stderr, sys.stdout
     with patch_stdout(raw=True):
         moved = [one for one in logging.getLogger().handlers if _stream_of(one) is before]
         _set_streams(moved, sys.stderr)
         try:
-            yield
+            yield out
         finally:
             _set_streams(moved, before)
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prompt_toolkit.completion import CompleteEvent, NestedCompleter
+from prompt_toolkit.document import Document
 
 from memory_services import MemoryFacts, MemoryServices
 from penstock.apps.control.commands import FORMS
@@ -222,6 +224,18 @@ def test_completions_follow_the_table() -> None:
     assert set(tree["logs"]) == {"broker", "broker-1", "broker-2", "metadata", "producer", "consumer"}
     assert "status" in tree["help"]
     assert list(tree["restart"]) == ["all"]
+
+
+def test_words_are_completed() -> None:
+    completer = NestedCompleter.from_nested_dict(dict(completions(MemoryServices(2).names)))
+
+    def completed(text: str) -> list[str]:
+        return [one.text for one in completer.get_completions(Document(text), CompleteEvent())]
+
+    assert completed("bro") == ["broker"]
+    assert completed("broker st") == ["start", "stop"]
+    assert completed("broker stop ") == ["1", "2"]
+    assert "broker-2" in completed("logs ")
 
 
 @pytest.mark.parametrize(
