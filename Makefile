@@ -1,7 +1,7 @@
 # The same targets locally and in CI. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cluster spark lint tidy check format docs stubs proto bench race steady fuzz hostile crash failover chaos sim spark-proof clean
+.PHONY: help setup run demo test test-cluster spark lint tidy check format docs stubs proto bench race steady fuzz hostile crash failover chaos sim spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -34,6 +34,9 @@ help: ## list targets
 
 setup: ## create .venv with all dependencies; quick when nothing changed
 	@PYTHON="$(PYTHON)" tools/setup
+
+run: setup ## run five brokers, their metadata and the gRPC services until Ctrl-C (UP="--brokers 3 --data-dir ./cluster": options of penstock cluster up)
+	@$(PY) -m penstock cluster up $(UP)
 
 demo: setup ## run the core scenarios end to end, kill -9 included
 	@PYTHONPATH=examples $(PY) -m demo

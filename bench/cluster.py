@@ -16,7 +16,8 @@ from penstock.apps.bench.harness.loader import Loader
 from penstock.apps.bench.harness.process import CpuTime, ServerProcess, cpu_clock_s
 
 POLL_S = 0.002
-UP = ("cluster", "up", "--no-console", "--base-port", "0", "--brokers")
+ALONE = ("--no-services", "--api-port", "off", "--console-port", "off", "--die-with-parent")
+UP = ("cluster", "up", "--no-console", *ALONE, "--base-port", "0", "--brokers")
 CORES = ("start", "--port", "0", "--cores")
 
 

@@ -30,21 +30,20 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
 
-    def expect(self, words: str) -> str:
-        """Read until the words appear; returns what came before them. What was read is not seen again."""
-        while words not in self._seen:
+    def expect(self, *words: str) -> None:
+        """Read until all of the words have appeared, in any order. What came up to the last one is not seen again."""
+        while not all(one in self._seen for one in words):
             readable, _, _ = select.select([self._fd], [], [], WAIT_S_MAX)
-            assert readable, f"{words!r} does not appear after {self._seen!r}"
+            assert readable, f"{words} do not appear after {self._seen!r}"
             try:
                 content = os.read(self._fd, 1 << 16)
             except OSError:  # the process has ended
-                raise AssertionError(f"{words!r} does not appear after {self._seen!r}") from None
+                raise AssertionError(f"{words} do not appear after {self._seen!r}") from None
             text = content.decode("utf-8", "replace")
             if "\x1b[6n" in text:  # it asks where the cursor is, as terminals are asked
                 self.type("\x1b[1;1R")
             self._seen = _ESCAPES.sub("", self._seen + text)
-        before, _, self._seen = self._seen.partition(words)
-        return before
+        self._seen = self._seen[max(self._seen.index(one) + len(one) for one in words) :]
 
     @property
     def sends_signals(self) -> bool:

@@ -41,7 +41,7 @@ class Cluster:
         self._root = home / "cluster"
         self._log = home / "cluster.log"
         ready_file = home / "ready.json"
-        words = f"cluster up --brokers {BROKERS} --base-port 0 --no-console"
+        words = f"cluster up --brokers {BROKERS} --any-port --no-console --no-services --die-with-parent"
         files = [f"--data-dir={self._root}", f"--ready-file={ready_file}"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

@@ -11,7 +11,7 @@ from e2e.cluster_up import cluster_up
 from pages import ROOT, commands, run_commands
 from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.main import cli
-from penstock.apps.cluster_plan import PORTS, plan_cluster
+from penstock.apps.control.cluster_plan import PORTS, plan_cluster
 from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS
 from penstock.node.settings_loader import load_settings

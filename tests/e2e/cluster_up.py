@@ -17,6 +17,8 @@ from conditions import until
 COMMAND = [sys.executable, "-m", "penstock"]
 EXIT_S_MAX = 120
 QUICK = ("--text-port", "off", "--json-port", "off", "--queue-port", "off")
+TIED = ("--no-services", "--api-port", "off", "--console-port", "off", "--die-with-parent")
+"""Only brokers and their metadata, which end with the command."""
 
 
 def is_running(pid: int) -> bool:
@@ -80,7 +82,19 @@ class LocalUp:
 def cluster_up(home: Path, *words: str, brokers: int = 2) -> Iterator[LocalUp]:
     """A ready cluster on free ports."""
     up = LocalUp(
-        home, ("cluster", "up", "--no-console", "--brokers", str(brokers), "--base-port", "0", *QUICK, *words)
+        home,
+        (
+            "cluster",
+            "up",
+            "--no-console",
+            "--brokers",
+            str(brokers),
+            "--base-port",
+            "0",
+            *QUICK,
+            *TIED,
+            *words,
+        ),
     )
     with ended(up):
         up.await_ready()

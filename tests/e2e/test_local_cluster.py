@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conditions import until
-from e2e.cluster_up import COMMAND, EXIT_S_MAX, QUICK, LocalUp, cluster_up, ended, is_running, run
+from e2e.cluster_up import COMMAND, EXIT_S_MAX, QUICK, TIED, LocalUp, cluster_up, ended, is_running, run
 from penstock import Admin, Consumer, Producer
 from penstock.testing import running_broker
 
@@ -118,7 +118,7 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
 
 
 def test_a_signal_during_the_start_is_obeyed(tmp_path: Path) -> None:
-    up = LocalUp(tmp_path, ("cluster", "up", "--brokers", "2", "--base-port", "0", *QUICK))
+    up = LocalUp(tmp_path, ("cluster", "up", "--brokers", "2", "--base-port", "0", *QUICK, *TIED))
     with ended(up):
         until(lambda: "broker-1 started" in up.output(), "no broker was started")
         assert up.end() == 0, up.output()
@@ -143,7 +143,7 @@ def test_a_directory_of_a_single_broker_is_not_taken(tmp_path: Path) -> None:
 def test_every_port_in_use_is_named_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         ports = sorted(server.getsockname()[1] for server in (one, other))
-        words = ("cluster", "up", "--brokers", "1", "--data-dir", str(tmp_path / "c"), *QUICK)
+        words = ("cluster", "up", "--brokers", "1", "--data-dir", str(tmp_path / "c"), *QUICK, *TIED)
         told = run(*words, "--base-port", str(ports[0]), "--http-port", str(ports[1]), code=1)
     kafka = f"Cannot listen on 127.0.0.1:{ports[0]} for the Kafka door of broker-1: Address already in use."
     assert f"{kafka} Choose another port with --base-port." in told
@@ -157,7 +157,7 @@ def test_a_broker_that_refuses_is_quoted_and_nothing_goes_on(tmp_path: Path) -> 
     root = up.root
     (root / "broker-2").rename(root / "aside")
     (root / "broker-1").rename(root / "broker-2")
-    words = ("cluster", "up", "--brokers", "2", "--base-port", "0", "--data-dir", str(root), *QUICK)
+    words = ("cluster", "up", "--brokers", "2", "--base-port", "0", "--data-dir", str(root), *QUICK, *TIED)
     told = run(*words, code=1)
     assert "broker-2 cannot start (code 1): " in told and "belongs to node 1, not to node 2" in told
 
@@ -174,7 +174,7 @@ def test_fewer_brokers_than_before_is_a_warning(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (("cluster", "up", "--brokers", "0"), "--brokers"),
-        (("cluster", "up", "--base-port", "65500"), "the coordinator's port would be 65599"),
+        (("cluster", "up", "--base-port", "65500"), "the port of the metadata process would be 65599"),
         (("cluster", "up", "--base-port", "x"), "'x' is not a valid integer"),
         (("start", "--cores", "100000"), "flag: --cores: found 100000; allowed: at most"),
         (("start", "--cores", "2", "--metadata", "etcd://a"), "remove it (flag --metadata)"),
@@ -202,7 +202,7 @@ def test_json_logs_have_the_node_id_and_a_json_line_says_all(tmp_path: Path) -> 
         str(tmp_path / "c"),
     )
     up = subprocess.Popen(
-        [*COMMAND, *words, *QUICK, "--log-format", "json"],
+        [*COMMAND, *words, *QUICK, *TIED, "--log-format", "json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

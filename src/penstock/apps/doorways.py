@@ -11,7 +11,7 @@ from functools import partial
 from penstock.apps.ready import StartError
 from penstock.doors.kafka.server import KafkaDoor
 from penstock.node.broker import Broker
-from penstock.node.connections.addresses import Address
+from penstock.node.connections.addresses import Address, is_loopback, is_wildcard, parse_service
 from penstock.node.connections.connection import Connection
 from penstock.node.connections.conversation import Dialect
 from penstock.node.connections.gate import Gate
@@ -20,6 +20,14 @@ from penstock.node.settings import DEFINITION_OF, Settings
 from penstock.node.waist.waist import Waist
 
 KAFKA = "kafka"
+
+
+def _kafka(waist: Waist, settings: Settings) -> KafkaDoor:
+    if settings.grpc_relay is None:
+        return KafkaDoor(waist)
+    from penstock.doors.kafka.grpc_relay import RelayingKafkaDoor
+
+    return RelayingKafkaDoor(waist, parse_service(settings.grpc_relay))
 
 
 def _queue(waist: Waist, gate: Gate, settings: Settings) -> Dialect[Connection]:
@@ -63,7 +71,7 @@ class Doorways:
         self._settings = settings
         self.gate = Gate(settings, broker.runtime.meters)
         self.waist = Waist(broker)
-        self.kafka = KafkaDoor(self.waist)
+        self.kafka = _kafka(self.waist, settings)
         self.listeners = {
             KAFKA: Listener(self.gate, Address(settings.host, settings.port), lambda: self.kafka)
         }
@@ -85,7 +93,21 @@ class Doorways:
             except OSError as error:
                 self._close_listeners()
                 raise _cannot_listen(self._settings, name, error) from error
+        if self._relays_to_itself(addresses[KAFKA]):
+            self._close_listeners()
+            raise StartError(
+                f"The setting grpc_relay is the Kafka port of this broker, {addresses[KAFKA]}: connections would be"
+                " relayed in a circle. Give it the address of the producer or consumer service."
+            )
         return addresses
+
+    def _relays_to_itself(self, kafka: Address) -> bool:
+        if self._settings.grpc_relay is None:
+            return False
+        service = parse_service(self._settings.grpc_relay)
+        is_here = is_wildcard(kafka.host) or is_loopback(kafka.host)
+        is_same_host = service.host == kafka.host or (is_here and is_loopback(service.host))
+        return service.port == kafka.port and is_same_host
 
     async def serve(self, advertised: Address) -> None:
         """Accept connections; Kafka clients are told to connect to `advertised`."""

@@ -6,7 +6,7 @@ Reports all problems together. Opens no file but the settings file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,11 +73,17 @@ def load_settings(
     file: str | None = None,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
+    *,
+    other_sections: Collection[str] = (),
+    other_keys: Mapping[str, str] | None = None,
 ) -> LoadedSettings:
-    """Merge the layers; flags are by setting name, as strings or typed. Raises SettingsError with every problem."""
+    """Merge the layers; flags are by setting name, as strings or typed. Raises SettingsError with every problem.
+
+    `other_sections` of the file belong to the caller and are skipped; `other_keys` are further names of settings in it.
+    """
     merge = _Merge()
     if file is not None:
-        merge.add_file(Path(file))
+        merge.add_file(Path(file), other_sections, other_keys or {})
     merge.add_environment(environment or {})
     merge.add_flags(flags or {})
     if merge.problems:
@@ -98,7 +104,9 @@ class _Merge:
         self.sources: dict[str, str] = {}
         self.problems: list[Problem] = []
 
-    def add_file(self, path: Path) -> None:
+    def add_file(
+        self, path: Path, other_sections: Collection[str] = (), other_keys: Mapping[str, str] | None = None
+    ) -> None:
         where = str(path)
         try:
             pairs = read_pairs(path)
@@ -107,6 +115,10 @@ class _Merge:
             return
         keys: dict[str, str] = {}
         for written in pairs:
+            if snake_case(written.key) in other_sections:
+                continue
+            if written.name is None and snake_case(written.key) in (other_keys or {}):
+                written = written._replace(name=(other_keys or {})[snake_case(written.key)])
             if written.name is None:
                 self.problems.append(Problem(where, written.key, _unknown_in_file(written)))
             elif written.name in keys:

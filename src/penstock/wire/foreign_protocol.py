@@ -9,9 +9,13 @@ import re
 
 from penstock.core.errors import ForeignProtocol
 
-_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"PATC", b"DELE", b"OPTI", b"CONN", b"TRAC", b"PRI ")
-"""The first four bytes of a request line, which a length-prefixed door reads as a length; `PRI ` starts HTTP/2."""
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""The first bytes of every HTTP/2 client, and so of every gRPC client."""
+_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"PATC", b"DELE", b"OPTI", b"CONN", b"TRAC")
+"""The first four bytes of a request line, which a length-prefixed door reads as a length."""
 _HTTP_LENGTHS = frozenset(int.from_bytes(method, "big") for method in _METHODS)
+_HTTP2_LENGTH = int.from_bytes(HTTP2_PREFACE[:4], "big")
+_HTTP2_LINE = HTTP2_PREFACE.splitlines()[0]
 _HTTP_LINE = re.compile(rb"[A-Za-z-]{1,32} +\S.* HTTP/[0-9.]{1,8}\s*")
 
 _TLS = b"\x16\x03"
@@ -35,6 +39,8 @@ def foreign_length(length: int) -> ForeignProtocol | None:
     """The error for a length prefix that is the start of HTTP or TLS, if it is."""
     if length in _HTTP_LENGTHS:
         return _http()
+    if length == _HTTP2_LENGTH:
+        return _http2()
     return _tls() if length in _TLS_LENGTHS else None
 
 
@@ -42,6 +48,8 @@ def foreign_line(line: bytes) -> ForeignProtocol | None:
     """The error for a line, or its beginning, that is an HTTP request line or the start of TLS, if it is."""
     if line.startswith(_TLS):
         return _tls()
+    if line.rstrip() == _HTTP2_LINE:
+        return _http2()
     return _http() if _HTTP_LINE.fullmatch(line) else None
 
 
@@ -49,6 +57,14 @@ def _http() -> ForeignProtocol:
     return ForeignProtocol(
         "the client sent an HTTP request to a port that does not support HTTP;  "
         "point it to the HTTP door (setting http_port)",
+        HTTP_ANSWER,
+    )
+
+
+def _http2() -> ForeignProtocol:
+    return ForeignProtocol(
+        "the client sent HTTP/2 to a port that does not support it; point gRPC clients to the producer or consumer"
+        " service (a Kafka port can relay them: setting grpc_relay), others to the HTTP door (setting http_port)",
         HTTP_ANSWER,
     )
 

@@ -91,3 +91,28 @@ def test_the_code_of_further_doors_is_not_loaded_at_start() -> None:
     needed = {"penstock.wire.foreign_protocol"}  # recognises other protocols in the first bytes of every door
     found = {name for name in loaded if name.startswith(further) and ".kafka" not in name}
     assert found == needed
+
+
+def test_the_kafka_port_relays_grpc_clients_only_if_told_to(made: list[Any]) -> None:
+    async def test(broker: Broker) -> None:
+        doors = Doorways(broker)
+        assert type(doors.kafka).__name__ == (
+            "RelayingKafkaDoor" if broker.settings.grpc_relay else "KafkaDoor"
+        )
+        await doors.open()
+        await doors.close()
+
+    with_broker(test, FREE)
+    with_broker(test, replace(FREE, grpc_relay="127.0.0.1:1"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_relay_to_the_own_port_is_a_circle(made: list[Any], host: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    async def test(broker: Broker) -> None:
+        with pytest.raises(StartError, match="in a circle"):
+            await Doorways(broker).open()
+
+    with_broker(test, replace(FREE, port=port, grpc_relay=f"{host}:{port}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from conditions import until
 from penstock.apps import supervised_process
+from penstock.apps.process_handle import AdoptedProcess
 from penstock.apps.supervised_process import SupervisedProcess, describe_exit
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
@@ -62,22 +64,22 @@ def test_a_child_that_dies_is_started_again_until_it_is_stopped(
 def test_failures_are_logged_with_their_remedy_and_ever_longer_delays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(supervised_process, "RESTART_S", 0.01)
-    monkeypatch.setattr(supervised_process, "RESTART_S_MAX", 0.04)
+    monkeypatch.setattr(supervised_process, "RESTART_S", 0.1)
+    monkeypatch.setattr(supervised_process, "RESTART_S_MAX", 0.4)
 
     async def scene() -> None:
         child = SupervisedProcess(
             "etcd", FAILING, tmp_path / "out", explain=lambda tail: f"[{tail.split()[0]}] "
         )
         await child.start()
-        while child.start_count < 5:
+        while child.start_count < 6:
             await asyncio.sleep(0.01)
         await child.stop()
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(scene())
-    delays = [record.args[2] for record in caplog.records if isinstance(record.args, tuple)]
-    assert delays[:4] == [0.01, 0.02, 0.04, 0.04]
+    delays = re.findall(r"restarting in ([0-9.]+) s", caplog.text)
+    assert delays[:5] == ["0.1", "0.2", "0.4", "0.4", "0.4"]
     assert "exited with code 3" in caplog.text
     assert "[bind:] Last output" in caplog.text
     assert "address already in use" in caplog.text
@@ -228,6 +230,59 @@ def test_arguments_are_made_for_every_start_and_a_final_exit_ends_it(tmp_path: P
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize(("code", "words"), [(0, "code 0"), (-9, "SIGKILL"), (-99, "signal 99")])
-def test_an_exit_is_described(code: int, words: str) -> None:
+def test_a_child_that_exits_too_often_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervised_process, "RESTART_S", 0.01)
+
+    async def scene() -> None:
+        child = SupervisedProcess("etcd", FAILING, tmp_path / "out", exits_max=3)
+        await child.start()
+        while not child.is_given_up:
+            await asyncio.sleep(0.01)
+        assert (child.start_count, child.restart_count, child.pid) == (3, 2, None)
+        assert await child.stop() == 0
+        await child.start()
+        assert not child.is_given_up
+        await child.stop()
+
+    asyncio.run(scene())
+    assert "etcd exited with code 3, 3 exits within a minute: not restarting it" in caplog.text
+
+
+def test_a_child_that_may_outlives_its_parent_and_is_adopted_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervised_process, "RESTART_S", 0.01)
+    source = PARENT.replace("pathlib.Path(sys.argv[1]))", "pathlib.Path(sys.argv[1]), outlives=True)")
+    parent = subprocess.Popen([sys.executable, "-c", source, str(tmp_path / "out")], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    orphan = int(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+
+    async def scene() -> None:
+        child = SupervisedProcess("sleeper", SLEEPER, tmp_path / "out")
+        child.adopt(AdoptedProcess(orphan))
+        assert child.pid == orphan and child.uptime_s is not None and is_running(orphan)
+        await child.release()
+        assert is_running(orphan), "it was let go"
+        child.adopt(AdoptedProcess(orphan))
+        child.kill()
+        second = await started(child, 1)
+        assert second != orphan and child.restart_count == 1
+        assert await child.stop() == -signal.SIGTERM
+
+    try:
+        asyncio.run(scene())
+    finally:
+        if is_running(orphan):
+            os.kill(orphan, signal.SIGKILL)
+    assert "sleeper exited with an unknown code, restarting" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(0, "code 0"), (-9, "SIGKILL"), (-99, "signal 99"), (None, "an unknown code")]
+)
+def test_an_exit_is_described(code: int | None, words: str) -> None:
     assert describe_exit(code) == words

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import ForeignProtocol, TooLarge
-from penstock.node.connections.framing import LengthPrefixed
-from penstock.wire.foreign_protocol import HTTP_ANSWER, foreign_line
+from penstock.node.connections.framing import UNKNOWN, LengthPrefixed, LengthPrefixedOrHttp2
+from penstock.wire.foreign_protocol import HTTP2_PREFACE, HTTP_ANSWER, foreign_line
 from penstock.wire.queue.frames import frame_bytes
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PRI")
@@ -30,6 +30,24 @@ def test_a_tls_handshake_is_no_length(version: int) -> None:
     with pytest.raises(ForeignProtocol, match="PLAINTEXT") as told:
         LengthPrefixed().size(bytearray(start), 0, len(start), LARGEST)
     assert not told.value.answer
+
+
+def test_grpc_clients_are_told_where_their_services_are() -> None:
+    with pytest.raises(ForeignProtocol, match=r"producer or consumer service.*grpc_relay"):
+        LengthPrefixed().size(bytearray(HTTP2_PREFACE), 0, len(HTTP2_PREFACE), LARGEST)
+    told = foreign_line(b"PRI * HTTP/2.0\r")
+    assert told is not None and "grpc_relay" in str(told)
+
+
+def test_the_preface_of_http2_can_count_as_a_frame() -> None:
+    size = LengthPrefixedOrHttp2().size
+    for count in range(len(HTTP2_PREFACE)):
+        assert size(bytearray(HTTP2_PREFACE), 0, count, LARGEST) == UNKNOWN
+    behind = bytearray(b"xx" + HTTP2_PREFACE + b"more")
+    assert size(behind, 2, len(behind), 1_000) == len(HTTP2_PREFACE)
+    for other in (b"PRI * HTTP/1.1\r\n\r\nSM\r\n\r\n", b"PRI X", b"GET / HTTP/1.1"):
+        with pytest.raises(ForeignProtocol):
+            size(bytearray(other), 0, len(other), LARGEST)
 
 
 def test_other_large_lengths_are_what_they_were() -> None:

@@ -2,69 +2,142 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
+from penstock.apps.cli.background import run_detached
 from penstock.apps.cli.banner import address_warnings
+from penstock.apps.cli.cluster_frontends import cluster_frontends
 from penstock.apps.cli.failures import WrongSettings
 from penstock.apps.cli.terminal import say
-from penstock.apps.cluster_plan import DOORS, plan_cluster
-from penstock.apps.local_cluster import ClusterReady, run_cluster
+from penstock.apps.control.cluster_plan import DOORS, ClusterPlan, plan_cluster
+from penstock.apps.control.cluster_ready import ClusterReady
+from penstock.apps.control.cluster_run import run_cluster
+from penstock.apps.control.system_settings import BROKERS_ONLY, SystemSettings
 from penstock.apps.ready import remove_ready_file, write_json
 from penstock.core.version import __version__
 from penstock.node.log_choices import LogFormat
 from penstock.node.logs import configure_logging
 from penstock.node.settings_loader import LoadedSettings, SettingsError
 
+COORDINATOR_LOG = "cluster.log"
+"""Output of a coordinator that runs in the background."""
+_SERVICE_PACKAGES = ("grpc", "grpc_health", "grpc_reflection", "google.rpc")
+
 _log = logging.getLogger("penstock.cluster")
 
 
-def run_foreground(
-    loaded: LoadedSettings,
-    count: int,
-    ready_file: Path | None,
-    *,
-    as_json: bool = False,
-    cores: tuple[int, ...] = (),
-    logs_to_files: bool = True,
-) -> int:
-    """Returns the exit code. Raises WrongSettings, and StartError if the cluster cannot start."""
-    try:
-        plan = plan_cluster(loaded, count, cores)
-    except SettingsError as error:
-        raise WrongSettings(str(error)) from error
-    settings = loaded.settings
-    configure_logging(settings.log_level, settings.log_format, sys.stderr)
-    if ready_file is not None:
-        remove_ready_file(ready_file)
+@dataclass(frozen=True, slots=True)
+class ClusterShow:
+    """How a command tells that its cluster is ready."""
 
-    def on_ready(ready: ClusterReady) -> None:
-        if as_json:
+    ready_file: Path | None
+    as_json: bool = False
+    logs_to_files: bool = True
+
+    def show(self, ready: ClusterReady, log_format: LogFormat, stop: str = "Ctrl-C") -> None:
+        """On stdout, or as a log line; and into the ready file."""
+        if self.as_json:
             say(json.dumps(ready.content()))
-        elif settings.log_format is LogFormat.JSON:
+        elif log_format is LogFormat.JSON:
             for warning in _warnings(ready):
                 _log.warning(warning)
             _log.info("ready", extra=ready.content())
         else:
-            _show(ready, logs_to_files=logs_to_files)
+            _show_table(ready, stop, logs_to_files=self.logs_to_files)
         sys.stdout.flush()
-        if ready_file is not None:
-            write_json(ready_file, ready.content())
+        if self.ready_file is not None:
+            write_json(self.ready_file, ready.content())
 
+
+def run_local_cluster(
+    loaded: LoadedSettings,
+    count: int,
+    show: ClusterShow,
+    *,
+    cores: tuple[int, ...] = (),
+    system: SystemSettings = BROKERS_ONLY,
+    outlives: bool = False,
+    is_detached: bool = False,
+    has_terminal: bool = False,
+) -> int:
+    """Returns the exit code. Raises WrongSettings, and StartError if the cluster cannot start."""
+    missing = missing_packages() if system.has_services else []
+    if missing:
+        system = replace(system, has_services=False)
     try:
-        return run_cluster(plan, on_ready, logs_to_files=logs_to_files)
-    finally:
-        if ready_file is not None:
-            remove_ready_file(ready_file)
+        plan = plan_cluster(loaded, count, cores, system)
+    except SettingsError as error:
+        raise WrongSettings(str(error)) from error
+    form = loaded.settings.log_format
+
+    def run(on_ready: Callable[[ClusterReady], None]) -> int:
+        configure_logging(loaded.settings.log_level, form, sys.stderr)
+        _tell_unused(system, missing)
+        if show.ready_file is not None:
+            remove_ready_file(show.ready_file)
+        try:
+            return run_cluster(
+                plan,
+                on_ready,
+                logs_to_files=show.logs_to_files,
+                outlives=outlives,
+                frontends=cluster_frontends(plan, has_terminal=has_terminal),
+            )
+        finally:
+            if show.ready_file is not None:
+                remove_ready_file(show.ready_file)
+
+    return _run_in_background(plan, show, run) if is_detached else run(lambda ready: show.show(ready, form))
+
+
+def _run_in_background(
+    plan: ClusterPlan, show: ClusterShow, run: Callable[[Callable[[ClusterReady], None]], int]
+) -> int:
+    def run_and_report(report: Callable[[str], None]) -> int:
+        def on_ready(ready: ClusterReady) -> None:
+            with redirect_stdout(io.StringIO()) as said:
+                show.show(ready, LogFormat.TEXT, stop="penstock cluster down")
+            report(said.getvalue())
+
+        return run(on_ready)
+
+    say(run_detached(plan.log_dir / COORDINATOR_LOG, run_and_report).rstrip("\n"))
+    return 0
+
+
+def missing_packages() -> list[str]:
+    """Packages that the gRPC services need and that are not installed."""
+    return [name for name in _SERVICE_PACKAGES if find_spec(name.partition(".")[0]) is None]
+
+
+def _tell_unused(system: SystemSettings, missing: list[str]) -> None:
+    if missing:
+        _log.warning(
+            "starting without the producer and consumer services, because %s is not installed; install it with"
+            " pip install 'penstock[grpc]' (in a checkout: pip install '.[grpc]'), or start with --no-services",
+            missing[0],
+        )
+    if system.broker_executable:
+        _log.info(
+            "broker_executable is not used: brokers run from this installation (%s -m penstock)",
+            sys.executable,
+            extra={"broker_executable": system.broker_executable},
+        )
 
 
 def _warnings(ready: ClusterReady) -> list[str]:
     return address_warnings(str(ready.brokers[0]["host"]), ready.addresses[0])
 
 
-def _show(ready: ClusterReady, *, logs_to_files: bool) -> None:
+def _show_table(ready: ClusterReady, stop: str, *, logs_to_files: bool) -> None:
     from penstock.apps.cli.tables import show_table
 
     root = ready.plan.root
@@ -83,9 +156,15 @@ def _show(ready: ClusterReady, *, logs_to_files: bool) -> None:
     ]
     core = () if ready.plan.brokers[0].core is None else ("core",)
     show_table(("node", "pid", "Kafka", *doors, "data", *core), rows)
-    say(f"  coordinator  127.0.0.1:{ready.coordinator['port']}, pid {ready.coordinator['pid']}")
+    say(f"  metadata     127.0.0.1:{ready.coordinator['port']}, pid {ready.coordinator['pid']}")
+    for name, service in ready.services.items():
+        say(f"  {name:<12} {service['host']}:{service['port']} (gRPC), pid {service['pid']}")
+    for name, address in ready.doors.items():
+        say(f"  {name:<12} {address}")
     if logs_to_files:
-        say(f"  logs         {root / 'logs'}")
+        say(f"  logs         {ready.plan.log_dir}")
+    if ready.adopted:
+        say(f"  adopted      {', '.join(ready.adopted)}: they were running already")
     for warning in _warnings(ready):
         say(f"  note         {warning}")
-    say(f"Try: penstock pub --bootstrap {ready.bootstrap} --topic hello --message hi      Stop: Ctrl-C")
+    say(f"Try: penstock pub --bootstrap {ready.bootstrap} --topic hello --message hi      Stop: {stop}")

@@ -54,6 +54,7 @@ class LazyGroup(click.Group):
     lazy={
         "start": "penstock.apps.cli.start:start",
         "cluster": "penstock.apps.cli.cluster:cluster",
+        "coordinator": "penstock.apps.cli.cluster:up",
         "producer-service": "penstock.apps.cli.gateway:producer_service",
         "consumer-service": "penstock.apps.cli.gateway:consumer_service",
         "pub": "penstock.apps.cli.pub:pub",

@@ -1,5 +1,5 @@
 """`penstock start`: loads settings, configures logging, and runs the broker in the foreground with `serve`, or one
-broker per core with `local_cluster`."""
+broker per core with `control/cluster_run`."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _serve(loaded: LoadedSettings, ready_file: Path | None) -> int:
 
 
 def _serve_cores(loaded: LoadedSettings, ready_file: Path | None, count: int) -> int:
-    from penstock.apps.cli.cluster_view import run_foreground
+    from penstock.apps.cli.cluster_view import ClusterShow, run_local_cluster
 
     cores = sorted(os.sched_getaffinity(0))
     if count > len(cores):
@@ -88,4 +88,5 @@ def _serve_cores(loaded: LoadedSettings, ready_file: Path | None, count: int) ->
             f"flag: --cores: found {count}; allowed: at most {len(cores)}, the number of cores that this process may"
             " use. More brokers than cores: `penstock cluster up --brokers N`"
         )
-    return run_foreground(loaded, count, ready_file, cores=tuple(cores[:count]), logs_to_files=False)
+    show = ClusterShow(ready_file, logs_to_files=False)
+    return run_local_cluster(loaded, count, show, cores=tuple(cores[:count]))

@@ -10,6 +10,7 @@ from penstock.doors.kafka.dispatch import Dispatch
 from penstock.doors.kafka.errors import DOOR
 from penstock.node.connections.addresses import Address
 from penstock.node.connections.connection import Connection
+from penstock.node.connections.conversation import Conversation
 from penstock.node.connections.framing import LengthPrefixed
 from penstock.node.connections.outbox import Piece
 from penstock.node.waist.waist import Waist
@@ -45,7 +46,7 @@ class KafkaDoor:
         """Set the address that clients are told to connect to."""
         self._waist.cluster.advertised = address
 
-    def open(self, connection: Connection) -> KafkaConversation:
+    def open(self, connection: Connection) -> Conversation:
         return KafkaConversation(self._dispatch, connection)
 
     def release_waiting(self) -> None:

@@ -36,6 +36,14 @@ def parse_address(text: str, default_port: int) -> Address:
     return Address(host, int(port))
 
 
+def parse_service(text: str) -> Address:
+    """`host:port`, both required. Raises InvalidConfig."""
+    address = parse_address(text, 0)
+    if not address.port:
+        raise InvalidConfig(f"{text!r} has no port; expected host:port, such as 127.0.0.1:9193")
+    return address
+
+
 def is_wildcard(host: str) -> bool:
     """Whether listening on this host means listening on every address of the machine."""
     address = _address(host)

@@ -219,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 turns.units -= 1 + len(frame) // BYTES_PER_UNIT
                 handle(frame)
-                if turns.units <= 0:  # yield to other connections, then go on with the buffer
+                if turns.units <= 0 and not self._is_ending:  # yield to other connections, then go on
                     self._pause()
                     self._resume_soon()
                     return False
@@ -475,6 +475,13 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection without logging."""
         self.is_closed = True
         self._transport.close()
+
+    def hand_over(self, protocol: asyncio.BufferedProtocol) -> tuple[asyncio.Transport, bytes]:
+        """Give the transport to another protocol, which passes the loss on; returns also the unhandled bytes."""
+        held = self._intake.held()
+        self._end()
+        self._transport.set_protocol(protocol)
+        return self._transport, held
 
     def shrink(self) -> None:
         self._intake.shrink()

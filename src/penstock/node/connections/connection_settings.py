@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.node.definitions.definition import INT32_MAX, count_setting, duration_setting, size_setting
+from penstock.node.definitions.definition import (
+    INT32_MAX,
+    SettingKind,
+    count_setting,
+    define_setting,
+    duration_setting,
+    size_setting,
+)
 
 _MIB = 2**20
+
+
+def _check_relay(text: str) -> None:
+    # Imported on use: only a broker that relays needs it.
+    from penstock.node.connections.addresses import parse_service
+
+    parse_service(text)
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -15,6 +29,15 @@ class ConnectionSettings:
 
     drain_ms_max: int = duration_setting(
         "server", 5_000, "How long a stopping broker waits for requests in flight.", high=INT32_MAX
+    )
+    grpc_relay: str | None = define_setting(
+        SettingKind.TEXT,
+        "server",
+        None,
+        "Address of a gRPC service, such as 127.0.0.1:9193: connections to the Kafka port that begin with HTTP/2 are"
+        " relayed to it; off: they are closed with an error.",
+        check=_check_relay,
+        metavar="HOST:PORT|off",
     )
     connections_max: int = count_setting(
         "limits",

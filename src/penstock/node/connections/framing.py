@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Protocol
 
-from penstock.core.errors import Malformed, TooLarge
-from penstock.wire.foreign_protocol import FOREIGN_LENGTH_MIN, foreign_length
+from penstock.core.errors import ForeignProtocol, Malformed, TooLarge
+from penstock.wire.foreign_protocol import FOREIGN_LENGTH_MIN, HTTP2_PREFACE, foreign_length
 
 UNKNOWN = 0
 """Too few bytes have arrived to determine the frame size."""
@@ -51,12 +51,26 @@ class LengthPrefixed:
         if length < 0:
             raise Malformed(f"the frame length {length} is negative")
         if length >= FOREIGN_LENGTH_MIN and (foreign := foreign_length(length)) is not None:
-            raise foreign
+            return self._foreign_size(buffer, start, end, foreign)
         if self._frame_bytes_max is not None:
             bytes_max = min(bytes_max, self._frame_bytes_max)
         if length > bytes_max:
             raise TooLarge(f"a frame of {length} bytes exceeds the limit of {bytes_max}")
         return length + 4
+
+    def _foreign_size(self, buffer: bytearray, start: int, end: int, foreign: ForeignProtocol) -> int:
+        """The length is the start of another protocol."""
+        raise foreign
+
+
+class LengthPrefixedOrHttp2(LengthPrefixed):
+    """The preface of HTTP/2 counts as a frame too; it is passed on without its first four bytes."""
+
+    def _foreign_size(self, buffer: bytearray, start: int, end: int, foreign: ForeignProtocol) -> int:
+        arrived = buffer[start : min(end, start + len(HTTP2_PREFACE))]
+        if not HTTP2_PREFACE.startswith(arrived):
+            raise foreign
+        return len(HTTP2_PREFACE) if len(arrived) == len(HTTP2_PREFACE) else UNKNOWN
 
 
 class Unframed:

@@ -86,6 +86,10 @@ class Intake:
         """Bytes received and not yet taken as a frame."""
         return self._end - self._start
 
+    def held(self) -> bytes:
+        """The bytes that are not taken as a frame."""
+        return bytes(self._view[self._start : self._end])
+
     @property
     def is_large(self) -> bool:
         """Whether the incomplete frame is larger than what is allocated at once."""

@@ -430,6 +430,15 @@ class DirectoryLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
         return True
 
+    def is_held(self) -> bool:
+        """Whether a process holds the lock. Leaves the recorded holder as it is."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        return False
+
     def holder(self) -> str:
         return os.pread(self._fd, 32, 0).decode(errors="replace").strip()
 

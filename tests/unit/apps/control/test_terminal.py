@@ -30,16 +30,16 @@ def test_a_session_on_a_terminal(tmp_path: Path) -> None:
         at.run("broker stop 3", "broker-3: stopped; it is stopped now")
         at.expect("broker-3 stopped")  # the toolbar
         at.run("broker start 3", "broker-3: started; it is healthy now")
-        at.run("kill broker 2", "broker-2: killed; it is dead now")
-        at.expect("LOG it was killed: broker-2")
+        at.type("kill broker 2\r")
+        at.expect("broker-2: killed; it is dead now", "LOG it was killed: broker-2")
         at.run("stauts", "The nearest is 'status'")
         at.type(f"broker stop 1{CTRL_C}")
         at.run("leaders", "orders-0, orders-3")
         at.type("restart all\r")
         at.type(CTRL_C)  # a key for the command that runs, never a signal
         at.expect("still running; its answer will follow")
-        at.run("consumer start", "consumer: started; it is healthy now")
-        at.expect("all services restarted; 8 of 8 are healthy now")
+        at.type("consumer start\r")
+        at.expect("consumer: started; it is healthy now", "all services restarted; 8 of 8 are healthy now")
         at.type(CTRL_C)
         at.expect("Stop all services of the cluster? [y/N]")
         at.run("n", PROMPT)
@@ -48,7 +48,7 @@ def test_a_session_on_a_terminal(tmp_path: Path) -> None:
         at.run("\x1b[A\x1b[A", "consumer: started; it is healthy now")  # the line before the last one
         at.type(CTRL_D)
         at.expect("Stop all services of the cluster? [y/N]")
-        at.run("y", "stopping all services")
+        at.type("y\r")
         at.expect(
             "done: ['stop broker-3', 'start broker-3', 'kill broker-2', 'start consumer', 'restart metadata'"
         )

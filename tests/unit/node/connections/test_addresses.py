@@ -6,12 +6,14 @@ import ipaddress
 
 import pytest
 
+from penstock.core.errors import InvalidConfig
 from penstock.node.connections.addresses import (
     Address,
     advertised_address,
     is_loopback,
     is_wildcard,
     own_address,
+    parse_service,
 )
 from penstock.node.settings import Settings
 
@@ -57,3 +59,10 @@ def test_loopback(host: str, loopback: bool) -> None:
 def test_written() -> None:
     assert str(Address("::1", 1)) == "[::1]:1"
     assert str(Address("a", 1)) == "a:1"
+
+
+@pytest.mark.parametrize("text", ["9193", "host", "[::1]", "host:", "host:0", "host:x", ""])
+def test_a_service_needs_host_and_port(text: str) -> None:
+    with pytest.raises(InvalidConfig):
+        parse_service(text)
+    assert parse_service("[::1]:9193") == Address("::1", 9193)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock.apps import supervised_process
-from penstock.apps.cluster_child import ClusterChild
+from penstock.apps.control.cluster_child import ClusterChild
 from penstock.apps.ready import StartError
 
 SERVER = """
@@ -168,7 +168,7 @@ def test_a_file_of_an_earlier_process_does_not_count(tmp_path: Path) -> None:
 def test_a_long_start_is_mentioned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("penstock.apps.cluster_child.WAITING_S", 0.0)
+    monkeypatch.setattr("penstock.apps.control.cluster_child.WAITING_S", 0.0)
     caplog.set_level(logging.INFO)
 
     async def scene() -> None:
