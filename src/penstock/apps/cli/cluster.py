@@ -16,6 +16,7 @@ from penstock.apps.cli.cluster_placement import PLACEMENT
 from penstock.apps.cli.cluster_scrub import scrub
 from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.cluster_view import ClusterShow, run_local_cluster
+from penstock.apps.cli.cluster_words import WORDS
 from penstock.apps.cli.failures import StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option
 from penstock.apps.cli.setting_options import SettingsCommand
@@ -37,7 +38,7 @@ def cluster() -> None:
     """Run several brokers as one cluster, inspect it, and place partitions."""
 
 
-for _command in (*VIEWS, *MOVES, *PLACEMENT, scrub, down):
+for _command in (*VIEWS, *MOVES, *PLACEMENT, scrub, *WORDS, down):
     cluster.add_command(_command)
 
 

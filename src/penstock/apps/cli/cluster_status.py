@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.apps.cli.cluster_words import api_option, services_of, services_text
 from penstock.apps.cli.options import bootstrap_option, output_option, watch_option
 from penstock.apps.cli.terminal import counted, escape_lines, say
 from penstock.apps.cli.watch import show_repeatedly
@@ -107,13 +109,14 @@ def view_of(found: Found, lines: list[str], columns: Sequence[str], rows: list[t
 @click.command()
 @watch_option
 @bootstrap_option
+@api_option
 @output_option
-def status(is_watched: bool, bootstrap: str, output: str) -> None:
-    """Show brokers, controller and unavailable partitions."""
-    present(bootstrap, output, _read_status, is_watched=is_watched)
+def status(is_watched: bool, bootstrap: str, api: str, output: str) -> None:
+    """Show brokers, controller and unavailable partitions; if its coordinator answers, the services too."""
+    present(bootstrap, output, partial(_read_status, api=api), is_watched=is_watched)
 
 
-def _read_status(source: ClusterSource) -> View:
+def _read_status(source: ClusterSource, api: str = "") -> View:
     found = source.overview()
     content = found.content
     count = content["partitions"]
@@ -127,6 +130,10 @@ def _read_status(source: ClusterSource) -> View:
     if compared is not None and compared["brokers"]:
         content["scrub_differences"] = compared["differences"]
         lines.append(f"  scrub        {difference_words(compared['differences'])}")
+    services = services_of(api, content["cluster_id"]) if api else None
+    if services is not None:
+        content["services"] = services
+        lines.append(f"  services     {services_text(services)}")
     flags = [flag for name, (flag, _) in _PROBLEMS.items() if content[name]]
     if flags:
         lines.append(f"  See which: penstock cluster topics {' '.join(flags)}")

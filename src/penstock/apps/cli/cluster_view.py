@@ -6,7 +6,7 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -14,11 +14,12 @@ from pathlib import Path
 
 from penstock.apps.cli.background import run_detached
 from penstock.apps.cli.banner import address_warnings
+from penstock.apps.cli.cluster_frontends import cluster_frontends
 from penstock.apps.cli.failures import WrongSettings
 from penstock.apps.cli.terminal import say
 from penstock.apps.control.cluster_plan import DOORS, ClusterPlan, plan_cluster
 from penstock.apps.control.cluster_ready import ClusterReady
-from penstock.apps.control.cluster_run import Frontend, run_cluster
+from penstock.apps.control.cluster_run import run_cluster
 from penstock.apps.control.system_settings import BROKERS_ONLY, SystemSettings
 from penstock.apps.ready import remove_ready_file, write_json
 from penstock.core.version import __version__
@@ -88,7 +89,7 @@ def run_local_cluster(
                 on_ready,
                 logs_to_files=show.logs_to_files,
                 outlives=outlives,
-                frontends=_frontends(plan, has_terminal=has_terminal),
+                frontends=cluster_frontends(plan, has_terminal=has_terminal),
             )
         finally:
             if show.ready_file is not None:
@@ -110,13 +111,6 @@ def _run_in_background(
 
     say(run_detached(plan.log_dir / COORDINATOR_LOG, run_and_report).rstrip("\n"))
     return 0
-
-
-def _frontends(plan: ClusterPlan, *, has_terminal: bool) -> Mapping[str, Frontend]:
-    """What the coordinator opens once its services are ready, by name: `api`, `console`, `terminal`."""
-    # INTEGRATION POINT: http_api on plan.system.api_port, console_server on plan.system.console_port (None: off, 0: any
-    # free port), both on 127.0.0.1, and terminal if `has_terminal` and stdin is a terminal.
-    return {}
 
 
 def missing_packages() -> list[str]:

@@ -13,7 +13,7 @@ from http_client import request
 from manual_ports import turns
 from memory_broker import make_topic
 from penstock.doors.http.conversation import BODY_BYTES_MAX
-from penstock.doors.http.server import INFLATED_BYTES_AT_ONCE
+from penstock.doors.http.dispatch import INFLATED_BYTES_AT_ONCE
 
 from .conftest import Stage
 from .test_server import MESSAGES, READ, HoldableWorkers, message
