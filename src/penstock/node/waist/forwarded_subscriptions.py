@@ -23,7 +23,6 @@ from penstock.node.waist.subscriptions import (
     SubscriptionVerbs,
     outline_fields,
 )
-from penstock.wire.json.rows import encode_list, encode_listing
 
 if TYPE_CHECKING:  # a single broker has no links and does not load them
     from penstock.node.peers.subscription_calls import SubscriptionCoordinatorCall
@@ -98,6 +97,8 @@ class ForwardedSubscriptionVerbs:
 
     async def list_here(self, session: Session) -> bytes:
         """The subscriptions that this broker coordinates, as a JSON list."""
+        from penstock.wire.json.rows import encode_list
+
         rows = map(outline_fields, self._verbs.all(session))
         return await self._broker.runtime.slices.run(encode_list(rows, _encode_utf8))
 
@@ -158,6 +159,9 @@ class ForwardedSubscriptionVerbs:
 
 
 def _encode_description(found: SubscriptionDescription) -> Sliced[bytes]:
+    # Imported on use: a broker that only Kafka clients use never needs it.
+    from penstock.wire.json.rows import encode_listing
+
     tail: dict[str, object] = {"members": [one._asdict() for one in found.members]}
     if found.stale_partitions:
         tail["stale_partitions"] = list(found.stale_partitions)
