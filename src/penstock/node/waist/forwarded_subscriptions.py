@@ -159,7 +159,8 @@ class ForwardedSubscriptionVerbs:
 
 
 def _encode_description(found: SubscriptionDescription) -> Sliced[bytes]:
-    from penstock.wire.json.rows import encode_listing  # loaded on use: a broker starts without it
+    # Imported on use: a broker that only Kafka clients use never needs it.
+    from penstock.wire.json.rows import encode_listing
 
     tail: dict[str, object] = {"members": [one._asdict() for one in found.members]}
     if found.stale_partitions:
