@@ -1,7 +1,7 @@
 # The same targets locally and in CI. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-cluster spark lint tidy check format docs stubs proto bench race steady fuzz hostile crash failover chaos sim spark-proof clean
+.PHONY: help setup run build demo test test-cluster spark lint tidy check format docs stubs proto bench race steady fuzz hostile crash failover chaos sim spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -37,6 +37,9 @@ setup: ## create .venv with all dependencies; quick when nothing changed
 
 run: setup ## run five brokers, their metadata and the gRPC services until Ctrl-C (UP="--brokers 3 --data-dir ./cluster": options of penstock cluster up)
 	@$(PY) -m penstock cluster up $(UP)
+
+build: setup ## build the wheel into dist/, and install the packages of the Node.js services if npm is there
+	@tools/build
 
 demo: setup ## run the core scenarios end to end, kill -9 included
 	@PYTHONPATH=examples $(PY) -m demo

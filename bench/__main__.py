@@ -24,6 +24,7 @@ from bench.rows import (
     forward,
     fsync,
     group_recovery,
+    grpc,
     http,
     metadata,
     metadata_etcd,
@@ -77,6 +78,12 @@ ROWS = {
         deliveries.measure, "messages to 16 members of a subscription, each acknowledged", (5, 3)
     ),
     "doors": Entry(doors.measure, "pipelined single messages over the text and the JSON protocol", (10, 6)),
+    "grpc-publish": Entry(
+        grpc.measure_publish, "records through the producer service; its CPU beside a direct client's", (5, 3)
+    ),
+    "grpc-subscribe": Entry(
+        grpc.measure_subscribe, "records from the consumer service; its CPU beside a direct client's", (3, 2)
+    ),
     "http": Entry(http.measure, "messages per second over HTTP, in batches", (5, 3)),
     "doors-open": Entry(doors_open.measure, "what all doors add to an idle broker", (7, 3)),
     "metadata": Entry(metadata.measure, "changes of the catalog per second through a coordinator", (5, 3)),

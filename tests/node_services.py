@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -133,11 +133,19 @@ class SocketReader:
         return frame
 
     def message(self) -> dict[str, Any]:
-        frame = self.until("message")
-        if self.acknowledges:
+        return self._take(self.until("message"))
+
+    def _take(self, frame: dict[str, Any]) -> dict[str, Any]:
+        if self.acknowledges and frame["type"] == "message":
             place = {name: frame[name] for name in ("topic", "partition", "offset")}
             self.socket.send(json.dumps({"type": "ack", **place}))
         return frame
+
+    def drain(self) -> None:
+        """Read, and acknowledge, what has arrived."""
+        with suppress(TimeoutError):
+            while True:
+                self._take(json.loads(self.socket.recv(timeout=0)))
 
     def values(self, count: int) -> list[Any]:
         return [self.message()["value"] for _ in range(count)]

@@ -56,6 +56,12 @@ def test_a_row_names_its_machine_its_samples_and_what_they_are_compared_with(tmp
             ["metadata changes, 50 in flight, against one", "metadata changes, 50 in flight"],
             "append + fdatasync of one event",
         ),
+        (
+            "grpc-publish",
+            ["records through the producer service, batches of 100"],
+            "a direct client",
+        ),
+        ("grpc-subscribe", ["records from the consumer service, one stream"], "a direct client"),
         ("http", ["messages over HTTP, batches of 100, fsync"], "the same records in Kafka batches"),
         (
             "transactions",

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -24,6 +25,11 @@ QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 """A Java for a short life: it compiles quickly, and leaves the cores to others."""
 ARCHIVED = ("org/apache/kafka/clients/", "org/apache/kafka/common/", "com/fasterxml/jackson/", "org/slf4j/")
 """Packages whose classes are archived: what every program loads."""
+GO_PLUGINS = {
+    "go": "google.golang.org/protobuf/cmd/protoc-gen-go",
+    "go-grpc": "google.golang.org/grpc/cmd/protoc-gen-go-grpc",
+}
+"""Plugins of protoc that write Go; their versions are in go_grpc/go.mod."""
 
 
 def cache_dir() -> Path:
@@ -152,3 +158,23 @@ def go_command(*arguments: str, program: str) -> list[str]:
         _run(go, "build", "-o", program, ".", cwd=room)
 
     return [str(_prepared("go", files, build) / program), *arguments]
+
+
+def go_grpc_command(*arguments: str) -> list[str]:
+    """The command that runs our Go client of the gRPC services, with stubs generated from proto/."""
+    go = _program("go", "golang-go")
+    files = sorted((HERE / "go_grpc").iterdir())
+    protocol = sorted((HERE.parents[1] / "proto").rglob("*.proto"))
+
+    def build(room: Path) -> None:
+        for path in files:
+            shutil.copy(path, room)
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{HERE.parents[1] / 'proto'}"]
+        for name, package in GO_PLUGINS.items():
+            _run(go, "build", "-o", f"protoc-gen-{name}", package, cwd=room)
+            command += [f"--plugin={room / f'protoc-gen-{name}'}", f"--{name}_out={room}"]
+            command += [f"--{name}_opt=module=penstock"]
+        _run(*command, *map(str, protocol), cwd=room)
+        _run(go, "build", "-o", "services", ".", cwd=room)
+
+    return [str(_prepared("go-grpc", [*files, *protocol], build) / "services"), *arguments]

@@ -63,7 +63,7 @@ def test_the_description_is_true(broker: Broker, url: str, tmp_path: Path) -> No
         check=False,
     )
     assert ran.returncode == 0, ran.stdout[-6_000:] + ran.stderr[-2_000:]
-    assert "Tested: 26" in ran.stdout
+    assert "Tested: 33" in ran.stdout
     assert "defect" not in broker.output()
 
 

@@ -201,7 +201,7 @@ def test_kafka_tells_of_no_topic_where_none_is_named() -> None:
 
 OPEN_ROUTES = {"healthz", "readyz", "openapi"}
 """What watches a broker has no identity; the description is the same everywhere."""
-LISTING_ROUTES = {"list_topics": "topics", "list_groups": "groups"}
+LISTING_ROUTES = {"list_topics": "topics", "list_groups": "groups", "list_subscriptions": "subscriptions"}
 BODIES: dict[str, Any] = {
     "elect": {"partitions": [{"topic": TOPIC}]},
     "reassign": {"reassignments": [{"topic": TOPIC, "replicas": [1]}]},
@@ -210,6 +210,9 @@ BODIES: dict[str, Any] = {
     "create_topic": {"name": "new"},
     "change_topic": {"partitions": 3},
     "scrub": {},
+    "commit_offsets": {"offsets": [{"topic": TOPIC, "offset": 0}]},
+    "create_subscription": {"name": "new", "topic": TOPIC},
+    "redrive": {},
 }
 UPGRADE = {
     "connection": "Upgrade",
@@ -224,7 +227,9 @@ def test_http() -> None:
         stage.refuse()
         door: Any = stage.doors.listeners["http"].dialect
         for route in door.routes:
-            path = route.path.format(topic=TOPIC, partition=0, group=GROUP, broker=1)
+            path = route.path.format(
+                topic=TOPIC, partition=0, group=GROUP, broker=1, subscription=SUBSCRIPTION
+            )
             client = HttpClient(stage.doors)
             upgrade = UPGRADE if route.handler is None else {}
             answer = await client.ask(route.method, path, BODIES.get(route.call), **upgrade)

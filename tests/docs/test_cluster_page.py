@@ -12,6 +12,7 @@ from pages import ROOT, commands, run_commands
 from penstock.apps.cli.cluster_status import VIEWS
 from penstock.apps.cli.main import cli
 from penstock.apps.control.cluster_plan import PORTS, plan_cluster
+from penstock.apps.control.system_settings import SystemSettings, load_system
 from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS
 from penstock.node.settings_loader import load_settings
@@ -30,9 +31,18 @@ def test_the_table_of_ports_is_what_the_plan_says() -> None:
         tuple(map(int, row))
         for row in re.findall(r"^\| (\d) " + r"\| (\d+) " * len(PORTS) + r"\|$", PAGE, re.M)
     ]
-    plan = plan_cluster(load_settings(), 3)
+    plan = plan_cluster(load_settings(), 3, system=SystemSettings())
     assert rows == [(one.settings.node_id, *one.ports.values()) for one in plan.brokers]
-    assert f"The coordinator listens on {plan.coordinator_port} " in PAGE
+    assert f"| metadata process, on loopback only | {plan.coordinator_port} |" in PAGE
+    for service in plan.services:
+        assert f"| {service.name} service (gRPC) | {service.port} |" in PAGE
+    assert f"loopback only | {plan.system.api_port}, {plan.system.console_port} |" in PAGE
+
+
+def test_the_settings_file_on_the_page_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE, re.S)[0])
+    loaded, system = load_system(str(tmp_path / "config.yaml"), {}, {})
+    assert (system.broker_count, loaded.settings.default_replication_factor) == (5, 2)
 
 
 def test_every_setting_of_a_cluster_is_on_the_page() -> None:

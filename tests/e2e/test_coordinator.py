@@ -280,17 +280,7 @@ def test_services_obey_and_tell_how_they_are(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(local_cluster, "EXITS_MAX", 2)
 
     async def scenario(services: Services, ready: ClusterReady) -> None:
-        assert list(services.names) == NAMES and services.bootstrap == ready.bootstrap
-        assert services.cluster_id == ready.coordinator["cluster_id"]
-        for name in NAMES:
-            await awaited(services, name, is_healthy)
-        first = by_name(services)
-        assert [one.kind.value for one in first.values()] == [
-            *("metadata", "broker", "broker", "producer", "consumer")
-        ]
-        assert [one.node_id for one in first.values()] == [None, 1, 2, None, None]
-        assert set(first["broker-2"].ports) == {"kafka", "http"} and set(first["producer"].ports) == {"grpc"}
-        assert all(one.uptime_s is not None and one.restarts == 0 for one in first.values())
+        first = await _check_first_status(services, ready)
 
         await asyncio.to_thread(_create_topic, services.bootstrap)
         for name in ("broker-2", "producer"):
@@ -325,6 +315,21 @@ def test_services_obey_and_tell_how_they_are(tmp_path: Path, monkeypatch: pytest
     with swept(tmp_path / "c") as root:
         assert play(root, scenario) == 0
         assert pids(root) == {} and list((root / "run").iterdir()) == []
+
+
+async def _check_first_status(services: Services, ready: ClusterReady) -> dict[str, ServiceStatus]:
+    assert list(services.names) == NAMES and services.bootstrap == ready.bootstrap
+    assert services.cluster_id == ready.coordinator["cluster_id"]
+    for name in NAMES:
+        await awaited(services, name, is_healthy)
+    first = by_name(services)
+    assert [one.kind.value for one in first.values()] == [
+        *("metadata", "broker", "broker", "producer", "consumer")
+    ]
+    assert [one.node_id for one in first.values()] == [None, 1, 2, None, None]
+    assert set(first["broker-2"].ports) == {"kafka", "http"} and set(first["producer"].ports) == {"grpc"}
+    assert all(one.uptime_s is not None and one.restarts == 0 for one in first.values())
+    return first
 
 
 async def _check_bad_health(services: Services) -> None:

@@ -320,8 +320,12 @@ def test_records_that_no_broker_takes_fail_one_by_one(tmp_path: Path) -> None:
     ):
         create(stubs, "gone")
         stream = Stream(stubs.producer.Publish)
-        stream.send(batch_of("gone", "a", request_id="1"))
-        assert stream.read().failed_count == 0
+
+        def is_written() -> bool:
+            stream.send(batch_of("gone", "a", request_id="1"))
+            return not stream.read().failed_count
+
+        until(is_written, "the first record is written within its second")
         own.kill()
         stream.send(batch_of("gone", "b", "c", request_id="2"))
         answer = stream.read()

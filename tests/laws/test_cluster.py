@@ -76,6 +76,8 @@ class ClusterMachine(RuleBasedStateMachine):
         self.events: list[Event] = []
         self.replicas = Replicas()
         self.incarnations = 0
+        self.has_failed = False
+        """Whether the event that is appended now is that of a failed replica."""
         self.late = Catalog()
         self.seen = 0
         """`late` has applied the events before this index."""
@@ -111,7 +113,7 @@ class ClusterMachine(RuleBasedStateMachine):
         assert after.partition_epoch == before.partition_epoch + 1
         has_new_leader = after.leader != before.leader
         is_removed = not set(before.replicas) <= set(after.replicas)
-        assert after.leader_epoch == before.leader_epoch + (has_new_leader or is_removed)
+        assert after.leader_epoch == before.leader_epoch + (has_new_leader or is_removed or self.has_failed)
         if has_new_leader and after.leader != NO_LEADER:
             self.replicas.lead(before, after)
         assert not after.is_moving or set(after.originals) == set(before.originals), (
@@ -405,7 +407,9 @@ class ClusterMachine(RuleBasedStateMachine):
             assert events == [], "the only complete replica was given up"
             return
         self.replicas.held[found.id][broker_id] = NOTHING
+        self.has_failed = True
         assert self.append(lambda: events)
+        self.has_failed = False
         after = self.cluster.partition(found.id)
         assert broker_id not in (*after.isr, *after.elr)
         if any(map(self.cluster.can_lead, found.isr or found.elr)) and others & set(found.isr):

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -31,16 +31,20 @@ def free_port() -> int:
         return port
 
 
-def environment(**more: str) -> dict[str, str]:
+def environment(**more: str | None) -> dict[str, str]:
+    """The environment of a command; None removes a variable."""
     shut = {f"PENSTOCK_{door}_PORT": "off" for door in DOORS}
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **shut, **more}
+    every = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", **shut, **more}
+    return {name: value for name, value in every.items() if value is not None}
 
 
 class FromConfig:
     """`broker start --config FILE` as a process that can be killed and started again."""
 
-    def __init__(self, config: Path, variables: Mapping[str, str]) -> None:
-        self._words = [*COMMAND, "start", "--config", config.name]
+    def __init__(
+        self, config: Path, variables: Mapping[str, str | None], words: Sequence[str] | None = None
+    ) -> None:
+        self._words = [*COMMAND, *(words or ("start", "--config", config.name))]
         self._home = config.parent
         self._environment = environment(**variables)
         self.log = self._home / "broker.log"

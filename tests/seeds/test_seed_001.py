@@ -5,6 +5,7 @@ Only the import line and the name of the program differ: `from penstock import B
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -173,3 +174,40 @@ def test_the_server_is_found_where_the_document_says(tmp_path: Path) -> None:
     finally:
         process.terminate()
         process.wait(WAIT_S_MAX)
+
+
+SETTINGS = """\
+server:
+  host: 127.0.0.1
+  port: 9999
+  heartbeat_interval: 30
+storage:
+  data_dir: ./storage/data
+  fsync_on_write: true
+client:
+  request_timeout: 30
+  heartbeat_interval: 30
+"""
+
+
+def test_every_setting_of_the_document_is_understood(tmp_path: Path) -> None:
+    """The port is the queue door's; intervals count seconds; settings of clients are named."""
+    config = tmp_path / "config.yaml"
+    config.write_text(SETTINGS)
+    command = [sys.executable, "-m", "penstock", "config", "explain", "-o", "json", "--config", str(config)]
+    environment = {**os.environ, "QB_DATA_DIR": "./elsewhere", "QB_LOG_LEVEL": "DEBUG"}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S_MAX, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    found = {row["name"]: row["value"] for row in json.loads(ran.stdout) if row["source"] != "default"}
+    document = {
+        "host": "127.0.0.1",
+        "queue_port": 9999,
+        "subscription_heartbeat_ms": 30_000,
+        "durability": "fsync",
+        "data_dir": "./elsewhere",
+        "log_level": "debug",
+    }
+    assert {name: found.get(name) for name in document} == document
+    assert "client.request_timeout is a setting of clients" in ran.stderr
+    assert "client.heartbeat_interval is a setting of clients" in ran.stderr
+    assert BrokerClient(request_timeout_s=30)

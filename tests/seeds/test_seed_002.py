@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import pytest
 
+from conditions import until
 from penstock.testing import Broker, running_broker
-from seeds.commands import WAIT_S_MAX, FromConfig, free_port
+from seeds.commands import COMMAND, WAIT_S_MAX, FromConfig, environment, free_port
+from several_brokers import NODES
 
 ORDER = b'{"order_id":101}'
 
@@ -82,17 +85,44 @@ def test_if_the_worker_is_down_messages_wait_on_disk(broker: Broker) -> None:
     assert fetch(email, "orders", 1) == b"next"
 
 
-def test_config_json(tmp_path: Path) -> None:
-    """Server host and port, and where to store: `config.json` in the directory that the broker starts in."""
-    port, text_port = free_port(), free_port()
+CONFIG = {"server": {"host": "127.0.0.1", "port": 4222}, "storage": {"data_dir": "./data"}}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("start",), id="found", marks=pytest.mark.skipif(NODES > 1, reason="a single broker's")),
+        pytest.param(("start", "--config", "config.json"), id="given"),
+    ],
+)
+def test_config_json(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Server host and port, and where to store: `config.json` in the directory that the broker starts in. The port is
+    that of PUB and FETCH; Kafka's own port is moved by the environment, out of the way of other tests."""
+    port = free_port()
     config = tmp_path / "config.json"
-    config.write_text(
-        json.dumps({"server": {"host": "127.0.0.1", "port": port}, "storage": {"data_dir": "./data"}})
-    )
-    with FromConfig(config, {"PENSTOCK_TEXT_PORT": str(text_port)}) as started:
-        started.start(text_port)
-        assert publish(connect(text_port), "orders", ORDER) == 0
+    config.write_text(json.dumps(CONFIG).replace("4222", str(port)))
+    with FromConfig(config, {"PENSTOCK_TEXT_PORT": None, "PENSTOCK_PORT": "0"}, words) as started:
+        started.start(port)
+        assert publish(connect(port), "orders", ORDER) == 0
         started.kill()
-        started.start(text_port)
-        assert fetch(connect(text_port), "orders", 0) == ORDER
-    assert list(tmp_path.rglob("0*.log"))
+        started.start(port)
+        assert fetch(connect(port), "orders", 0) == ORDER
+        until(lambda: "server.port sets text_port" in started.log.read_text(), "the banner is missing")
+    assert list((tmp_path / "data").rglob("0*.log"))
+    assert "config      config.json" in started.log.read_text()
+
+
+def test_a_foreign_config_json_is_left_alone(tmp_path: Path) -> None:
+    """Other programs have a `config.json` too: the broker says that it did not read it."""
+    config = tmp_path / "config.json"
+    config.write_text('{"name": "shop", "server": {"port": 1}}')
+    shown = subprocess.run(
+        [*COMMAND, "config", "explain", "-o", "json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=WAIT_S_MAX,
+    )
+    assert shown.returncode == 0 and "config.json in the working directory was not read" in shown.stderr
+    assert {row["value"] for row in json.loads(shown.stdout) if row["name"] == "port"} == {9092}

@@ -128,14 +128,15 @@ class Watch:
             self._fail(f"{now} registered in the epoch of its predecessor")
 
     def _check_epochs(self, before: PartitionReplicas | None, after: PartitionReplicas) -> None:
-        """The epoch of a partition counts its changes, that of its leader counts leaders and completed moves."""
+        """The epoch of a partition counts its changes, that of its leader counts leaders, completed moves and failed
+        replicas."""
         if before is None:
             return
         is_new_term = after.leader != before.leader or not set(before.replicas) <= set(after.replicas)
-        if (after.partition_epoch, after.leader_epoch) != (
-            before.partition_epoch + 1,
-            before.leader_epoch + is_new_term,
-        ):
+        may_be_failure = after.replicas == before.replicas and set(after.isr) <= set(before.isr)
+        terms = after.leader_epoch - before.leader_epoch
+        is_right = terms == 1 if is_new_term else terms == 0 or (terms == 1 and may_be_failure)
+        if after.partition_epoch != before.partition_epoch + 1 or not is_right:
             self._fail(f"an epoch is wrong: {before} became {after}")
         if before.is_moving and not after.is_moving:
             self._check_move(before, after)

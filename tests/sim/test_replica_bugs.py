@@ -136,19 +136,13 @@ def answers_without_a_look_at_epochs(patch: pytest.MonkeyPatch) -> None:
 
 def admits_a_broker_that_registered_again(patch: pytest.MonkeyPatch) -> None:
     """L7: what a broker had before its disk was replaced counts as what it has."""
-    is_eligible, adopt = ReplicaTracker._is_eligible, ReplicaTracker.adopt
-
-    def adopt_and_remember(self: ReplicaTracker, placed: PartitionReplicas) -> None:
-        known = dict(self._followers)
-        adopt(self, placed)
-        self._followers.update(known)
+    is_eligible = ReplicaTracker._is_eligible
 
     def is_eligible_still(self: ReplicaTracker, broker_id: int, fetch: FollowerFetch) -> bool:
         registered = self._brokers.find_broker(broker_id)
         epoch = fetch.broker_epoch if registered is None else registered.epoch
         return is_eligible(self, broker_id, fetch._replace(broker_epoch=epoch))
 
-    patch.setattr(ReplicaTracker, "adopt", adopt_and_remember)
     patch.setattr(ReplicaTracker, "_is_eligible", is_eligible_still)
     patch.setattr(partition_state, "_check_eligible", lambda cluster, present, wanted: None)
 

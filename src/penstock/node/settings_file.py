@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from penstock.node.file_shapes import (
+    CLIENT_KEYS,
+    FSYNC_ON_WRITE,
+    HEARTBEAT_INTERVAL,
+    SERVER_PORT,
+    FileShape,
+    durability_of_switch,
+    duration_of_seconds,
+    recognise,
+)
 from penstock.node.settings import DEFINITIONS, SECTIONS
 
 FILE_BYTES_MAX = 2**20
@@ -22,11 +32,10 @@ NOT_HERE = {
     "producer": "these are settings of producers",
     "client": "these are settings of clients",
     "topics.replication_factor": "write 'default_replication_factor', which applies to clusters",
-    "server.heartbeat_interval": "silent connections are closed by 'idle_ms_max'",
-    "storage.fsync_on_write": "write 'durability: fsync' for true, 'durability: os' for false",
 }
 """Keys of other brokers' files that are not supported, with the reason."""
 
+CLIENT = "client"
 GROUPS = (*SECTIONS, "broker")
 """Keys that may contain a mapping: the sections, with their own settings only, and `broker` with any."""
 
@@ -44,16 +53,30 @@ class FileEntry(NamedTuple):
     key: str
     name: str | None
     value: object
+    note: str = ""
+    """Why the entry is accepted although it sets nothing."""
+    problem: str = ""
+    """What is wrong with the value, if its setting cannot tell."""
 
 
-def read_pairs(path: Path) -> list[FileEntry]:
-    """All entries of the file, in order. Raises UnreadableFile."""
+class SettingsFile(NamedTuple):
+    """What a file says: all entries, in order, and the shape by which it was recognised."""
+
+    entries: Sequence[FileEntry]
+    shape: FileShape | None
+
+
+def read_settings_file(path: Path) -> SettingsFile:
+    """Parse the file. Raises UnreadableFile."""
     document = _parse(path, _read(path))
     if document is None:
-        return []
+        return SettingsFile((), None)
     if not isinstance(document, dict):
         raise UnreadableFile(f"found {_noun(document)}, allowed: a mapping of settings such as 'port: 9092'")
-    return list(_flatten(document))
+    rows = list(_flatten(document))
+    shape = recognise(path.name, {_dotted(group, key) for _, group, key, _ in rows})
+    entries = [entry for row in rows for entry in _entries(*row, shape)]
+    return SettingsFile(entries, shape)
 
 
 def snake_case(key: str) -> str:
@@ -61,16 +84,41 @@ def snake_case(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace("-", "_").lower()
 
 
-def _flatten(document: dict[Any, Any]) -> Iterator[FileEntry]:
+def _flatten(document: dict[Any, Any]) -> Iterator[tuple[str, str, str, object]]:
+    """Key as written, group, key in it, and value of every entry; the group of a key at the top is empty."""
     for raw_key, value in document.items():
         key = str(raw_key)
-        if isinstance(value, dict) and snake_case(key) in GROUPS:
+        if isinstance(value, dict) and snake_case(key) in (*GROUPS, CLIENT):
             for inner, inner_value in value.items():
-                yield from _expand(
-                    f"{key}.{inner}", _meaning(snake_case(key), snake_case(str(inner))), inner_value
-                )
+                yield f"{key}.{inner}", snake_case(key), snake_case(str(inner)), inner_value
         else:
-            yield from _expand(key, _meaning("", snake_case(key)), value)
+            group, _, inner = key.partition(".")
+            is_dotted = inner and snake_case(group) in (*GROUPS, CLIENT)
+            yield key, snake_case(group) if is_dotted else "", snake_case(inner if is_dotted else key), value
+
+
+def _entries(key: str, group: str, name: str, value: object, shape: FileShape | None) -> Iterator[FileEntry]:
+    dotted = _dotted(group, name)
+    if dotted in CLIENT_KEYS:
+        yield FileEntry(
+            key, None, value, note=f"is a setting of clients, without effect here: {CLIENT_KEYS[dotted]}"
+        )
+    elif dotted == SERVER_PORT and shape is not None:
+        yield FileEntry(key, shape.port_setting, value)
+    elif dotted == HEARTBEAT_INTERVAL:
+        yield FileEntry(key, "subscription_heartbeat_ms", duration_of_seconds(value))
+    elif dotted == FSYNC_ON_WRITE:
+        durability = durability_of_switch(value)
+        problem = (
+            "" if durability else f"found {value!r}; allowed: on (durability fsync) or off (durability os)"
+        )
+        yield FileEntry(key, "durability", durability, problem=problem)
+    else:
+        yield from _expand(key, _meaning(group, name), value)
+
+
+def _dotted(group: str, key: str) -> str:
+    return f"{group}.{key}" if group else key
 
 
 def _expand(key: str, name: str | None, value: object) -> Iterator[FileEntry]:

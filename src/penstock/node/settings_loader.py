@@ -6,7 +6,7 @@ Reports all problems together. Opens no file but the settings file.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +14,16 @@ from penstock.core.errors import InvalidConfig
 from penstock.core.model import Storage
 from penstock.node.definitions.definition import SettingDefinition, SettingKind
 from penstock.node.definitions.values import read_value, without_login
+from penstock.node.file_shapes import FOUND_NAME, SERVER_PORT, FileShape
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, Settings
-from penstock.node.settings_file import GROUPS, NOT_HERE, FileEntry, UnreadableFile, read_pairs, snake_case
+from penstock.node.settings_file import (
+    GROUPS,
+    NOT_HERE,
+    FileEntry,
+    UnreadableFile,
+    read_settings_file,
+    snake_case,
+)
 
 PREFIX = "PENSTOCK_"
 
@@ -67,6 +75,42 @@ class LoadedSettings(NamedTuple):
 
     settings: Settings
     sources: Mapping[str, str]
+    file: str | None = None
+    """The settings file that was read."""
+    notes: Sequence[str] = ()
+    """What the user should know about the file: keys without effect, keys that mean something else than usual."""
+
+
+class FoundFile(NamedTuple):
+    """The outcome of a search: the settings file, or why there is none if there is a file of that name."""
+
+    path: str | None = None
+    note: str = ""
+
+
+def find_settings_file(directory: Path, is_alone: bool) -> FoundFile:
+    """`config.json` in the directory, if its shape is one that is recognised: other programs have such files too.
+
+    A broker of a cluster (`is_alone` false) takes no file that it was not given: its settings come from the one who
+    planned the cluster.
+    """
+    path = directory / FOUND_NAME
+    if not is_alone or not path.is_file():
+        return FoundFile()
+    try:
+        file = read_settings_file(path)
+    except UnreadableFile as error:
+        return FoundFile(note=_not_read(str(error)))
+    unknown = [entry.key for entry in file.entries if entry.name is None and not entry.note]
+    if unknown:
+        return FoundFile(note=_not_read(f"{unknown[0][:100]!r} is not a setting of a broker"))
+    if file.shape is None:
+        return FoundFile(note=_not_read("it does not look like the settings of a broker"))
+    return FoundFile(FOUND_NAME)
+
+
+def _not_read(why: str) -> str:
+    return f"{FOUND_NAME} in the working directory was not read: {why}; --config {FOUND_NAME} reads it anyway"
 
 
 def load_settings(
@@ -93,7 +137,7 @@ def load_settings(
     contradictions = list(_contradictions(settings, sources))
     if contradictions:
         raise SettingsError(contradictions)
-    return LoadedSettings(settings, sources)
+    return LoadedSettings(settings, sources, file, tuple(merge.notes))
 
 
 class _Merge:
@@ -103,29 +147,46 @@ class _Merge:
         self.values: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
         self.problems: list[Problem] = []
+        self.notes: list[str] = []
 
     def add_file(
         self, path: Path, other_sections: Collection[str] = (), other_keys: Mapping[str, str] | None = None
     ) -> None:
         where = str(path)
         try:
-            pairs = read_pairs(path)
+            entries, shape = read_settings_file(path)
         except UnreadableFile as error:
             self.problems.append(Problem(where, "", str(error)))
             return
         keys: dict[str, str] = {}
-        for written in pairs:
-            if snake_case(written.key) in other_sections:
+        for written in entries:
+            key = snake_case(written.key)
+            if key in other_sections:
                 continue
-            if written.name is None and snake_case(written.key) in (other_keys or {}):
-                written = written._replace(name=(other_keys or {})[snake_case(written.key)])
-            if written.name is None:
+            if written.name is None and key in (other_keys or {}):
+                written = written._replace(name=(other_keys or {})[key])
+            if written.note:
+                self.notes.append(f"{where}: {written.key} {written.note}")
+            elif written.problem:
+                self.problems.append(Problem(where, written.key, written.problem))
+            elif written.name is None:
                 self.problems.append(Problem(where, written.key, _unknown_in_file(written)))
             elif written.name in keys:
                 self.problems.append(Problem(where, written.key, f"sets the same as '{keys[written.name]}'"))
             else:
                 keys[written.name] = written.key
                 self._set(written.name, written.value, where, written.key, f"file {where}: {written.key}")
+        if shape is not None:
+            self._add_shape(where, shape, keys)
+
+    def _add_shape(self, where: str, shape: FileShape, keys: Mapping[str, str]) -> None:
+        if shape.port_setting in keys:
+            self.notes.append(
+                f"{where}: {SERVER_PORT} sets {shape.port_setting}, because this is a file for the {shape.protocol}"
+                " protocol; `port` at the top of a file is the port of the Kafka protocol"
+            )
+        if shape.data_dir is not None and "data_dir" not in keys:
+            self._set("data_dir", shape.data_dir, where, "storage", f"file {where}: default of its shape")
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
         for variable, name in FOREIGN_VARIABLES.items():
@@ -188,8 +249,9 @@ def _found_value(definition: SettingDefinition, raw: object) -> str:
 def _unknown_in_file(written: FileEntry) -> str:
     dotted = ".".join(snake_case(part) for part in written.key.split("."))
     group, _, inner = dotted.rpartition(".")
-    if dotted in NOT_HERE:
-        return f"is not supported here: {NOT_HERE[dotted]}"
+    for known_key in (dotted, group):
+        if known_key in NOT_HERE:
+            return f"is not supported here: {NOT_HERE[known_key]}"
     if not group and isinstance(written.value, dict):
         return f"unknown section{_hint(dotted, GROUPS)}"
     known = [definition.name for definition in DEFINITIONS if group in ("", "broker", definition.section)]

@@ -91,7 +91,7 @@ def test_other_prefix_in_the_environment() -> None:
 @pytest.mark.parametrize(
     "storage", [{"dir": "./data"}, {"path": "./data"}, {"data_dir": "./data", "type": "disk"}]
 )
-@pytest.mark.parametrize("name", ["config.json", "config"])
+@pytest.mark.parametrize("name", ["penstock.json", "config"])
 def test_nested_json(tmp_path: Path, storage: dict[str, str], name: str) -> None:
     text = json.dumps({"server": {"host": "localhost", "port": 4222}, "storage": storage})
     settings = load_settings(write(tmp_path, name, text)).settings

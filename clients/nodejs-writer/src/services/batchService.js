@@ -80,16 +80,16 @@ export class BatchService {
     const name = JSON.stringify([topic, options]);
     let lane = this.#lanes.get(name);
     if (!lane) {
-      const send = (messages) => this.#produce(topic, options, messages);
+      const send = (messages) => this.#produce(topic, options, messages, { areIndependent: true });
       lane = new Lane(send, this.limits, () => this.#lanes.delete(name));
       this.#lanes.set(name, lane);
     }
     return lane;
   }
 
-  #produce(topic, options, messages) {
+  #produce(topic, options, messages, limits) {
     this.metrics?.batchMessages.observe(messages.length);
-    return this.client.produce({ topic, messages, ...options });
+    return this.client.produce({ topic, messages, ...options }, limits);
   }
 
   async #tracked(messages, bytes, work) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,8 @@ def _run_child(writing: int, log_file: Path, run: Callable[[Callable[[str], None
         if not pipe.closed:
             pipe.write(_FAILED + str(error))
     finally:
+        if sys.exc_info()[0] is not None:
+            traceback.print_exc()  # into the log: the process ends here, so nothing else would print it
         if not pipe.closed:
             pipe.close()
         sys.stdout.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 import click
 
@@ -11,6 +10,7 @@ from penstock.apps.ready import ReadyInfo
 from penstock.core.model import Durability, Storage
 from penstock.core.version import __version__
 from penstock.node.connections.addresses import Address, is_loopback, is_wildcard
+from penstock.node.settings_loader import LoadedSettings
 
 _DURABILITY = {
     Durability.FSYNC: "fsync: records are on disk before they are acknowledged",
@@ -21,7 +21,7 @@ _DURABILITY = {
 _log = logging.getLogger("penstock.apps.start")
 
 
-def banner_lines(info: ReadyInfo, sources: Mapping[str, str]) -> list[str]:
+def banner_lines(info: ReadyInfo, loaded: LoadedSettings) -> list[str]:
     """The lines of the banner, warnings last."""
     listening = Address(info.host, info.port)
     rows = [("listening", str(listening))]
@@ -33,13 +33,15 @@ def banner_lines(info: ReadyInfo, sources: Mapping[str, str]) -> list[str]:
     else:
         rows.append(("data", info.data_dir))
         rows.append(("durability", _DURABILITY[info.durability]))
-    changed = sum(source != "default" for source in sources.values())
-    rows.append(("settings", f"{changed} of {len(sources)} set, see `penstock config explain`"))
+    if loaded.file is not None:
+        rows.append(("config", loaded.file))
+    changed = sum(source != "default" for source in loaded.sources.values())
+    rows.append(("settings", f"{changed} of {len(loaded.sources)} set, see `penstock config explain`"))
     reachable = listening if is_loopback(info.host) else info.advertised
     return [
         f"Penstock {__version__} is ready, pid {info.pid}",
         *(f"  {name:<11} {value}" for name, value in rows),
-        *(f"  {'note':<11} {warning}" for warning in warnings(info)),
+        *(f"  {'note':<11} {note}" for note in (*loaded.notes, *warnings(info))),
         f"Try: penstock pub --bootstrap {reachable} --topic hello --message hi      Stop: Ctrl-C",
     ]
 
@@ -64,15 +66,17 @@ def address_warnings(host: str, advertised: Address) -> list[str]:
     return found
 
 
-def show_banner(info: ReadyInfo, sources: Mapping[str, str]) -> None:
+def show_banner(info: ReadyInfo, loaded: LoadedSettings) -> None:
     """Print the banner on stdout."""
-    headline, *rest = banner_lines(info, sources)
+    headline, *rest = banner_lines(info, loaded)
     click.secho(headline, bold=True)
     click.echo("\n".join(rest))
 
 
-def log_ready(info: ReadyInfo) -> None:
+def log_ready(info: ReadyInfo, loaded: LoadedSettings) -> None:
     """The same facts as log lines, for JSON logs."""
+    for note in loaded.notes:
+        _log.info(note)
     for warning in warnings(info):
         _log.warning(warning)
     _log.info(
@@ -87,5 +91,6 @@ def log_ready(info: ReadyInfo) -> None:
             "durability": info.durability.value,
             "pid": info.pid,
             "version": __version__,
+            "config": loaded.file,
         },
     )

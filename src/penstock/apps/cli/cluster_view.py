@@ -6,7 +6,7 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -80,7 +80,7 @@ def run_local_cluster(
 
     def run(on_ready: Callable[[ClusterReady], None]) -> int:
         configure_logging(loaded.settings.log_level, form, sys.stderr)
-        _tell_unused(system, missing)
+        _tell_unused(system, missing, loaded.notes)
         if show.ready_file is not None:
             remove_ready_file(show.ready_file)
         try:
@@ -118,11 +118,13 @@ def missing_packages() -> list[str]:
     return [name for name in _SERVICE_PACKAGES if find_spec(name.partition(".")[0]) is None]
 
 
-def _tell_unused(system: SystemSettings, missing: list[str]) -> None:
+def _tell_unused(system: SystemSettings, missing: list[str], notes: Sequence[str]) -> None:
+    for note in notes:
+        _log.info(note)
     if missing:
         _log.warning(
             "starting without the producer and consumer services, because %s is not installed; install it with"
-            " pip install 'penstock[grpc]' (in a checkout: pip install '.[grpc]'), or start with --no-services",
+            " pip install '.[grpc]' in a clone of the repository, or start with --no-services",
             missing[0],
         )
     if system.broker_executable:

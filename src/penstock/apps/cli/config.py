@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 
 import click
 
-from penstock.apps.cli.failures import WrongSettings
 from penstock.apps.cli.options import config_file_option, output_option
+from penstock.apps.cli.setting_options import load_found
 from penstock.apps.cli.terminal import say
 from penstock.node.definitions.values import plain_value, show_value
 from penstock.node.settings import DEFINITIONS, SECTIONS
-from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
+from penstock.node.settings_loader import LoadedSettings
 
 
 @click.group()
@@ -29,10 +28,9 @@ def explain(config_file: str | None, output: str) -> None:
     Reads the same file and environment as `penstock start` does. Settings of the scope `topic default` become the
     values that topics inherit when a broker that is alone starts; topics and changes at run time go before them.
     """
-    try:
-        loaded = load_settings(config_file, os.environ)
-    except SettingsError as error:
-        raise WrongSettings(str(error)) from error
+    loaded = load_found(config_file, {})
+    for note in loaded.notes:
+        say(f"note: {note}", err=True)
     if output == "json":
         say(json.dumps(explained_settings(loaded), indent=2))
     else:

@@ -73,6 +73,7 @@ class LazyGroup(click.Group):
         "bench": "penstock.apps.cli.bench:bench",
         "pipeline": "penstock.apps.cli.pipeline:pipeline",
         "config": "penstock.apps.cli.config:config",
+        "health": "penstock.apps.cli.health:health",
         "completion": "penstock.apps.cli.completion:completion",
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},

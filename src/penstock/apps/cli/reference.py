@@ -22,6 +22,14 @@ from penstock.client.options import (
 )
 from penstock.node.definitions.definition import SettingDefinition
 from penstock.node.definitions.values import show_value
+from penstock.node.file_shapes import (
+    CLIENT_KEYS,
+    FOUND_NAME,
+    FSYNC_ON_WRITE,
+    HEARTBEAT_INTERVAL,
+    SHAPES,
+    FileShape,
+)
 from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import FOREIGN_VARIABLES
@@ -58,8 +66,30 @@ def settings_page() -> str:
     lines += ["", "## Names of other brokers"]
     lines += ["These names are accepted as well; Penstock's own names take precedence.", ""]
     lines += [f"- `{variable}`: `{name}`" for variable, name in FOREIGN_VARIABLES.items()]
-    lines.append("- `bufferSizes: [receive, send]` in a file: `socket_receive_bytes` and `socket_send_bytes`")
+    lines += [
+        "- `bufferSizes: [receive, send]` in a file: `socket_receive_bytes` and `socket_send_bytes`",
+        f"- `{HEARTBEAT_INTERVAL}` in a file: `subscription_heartbeat_ms`; a bare number counts seconds",
+        f"- `{FSYNC_ON_WRITE}` in a file: `durability`, `fsync` if it is on and `os` if it is off",
+        *(f"- `{key}` in a file: accepted, without effect; {why}" for key, why in CLIENT_KEYS.items()),
+        "",
+        "Keys may be written with dots (`server.port: 9999`). `server.port` is the port of the Kafka protocol,",
+        "except in the files of brokers that speak another protocol, which are recognised by their shape:",
+        "",
+        *(_shape_line(shape) for shape in SHAPES),
+        "",
+        "A file that names one of Penstock's own ports (`text_port`, …) is always read as one of Penstock's. The",
+        "start banner says which file was read and what `server.port` means in it.",
+        "",
+        f"Without `--config` and `PENSTOCK_CONFIG`, a single broker reads `{FOUND_NAME}` in its working directory if",
+        "it has one of these shapes and every key is known; another file of that name is not read, and the broker",
+        "says why. Brokers of a cluster look for no file.",
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _shape_line(shape: FileShape) -> str:
+    more = f"; its data directory is `{shape.data_dir}` unless it says otherwise" if shape.data_dir else ""
+    return f"- `{shape.port_setting}` if {shape.recognised_by}{more}"
 
 
 def _row(definition: SettingDefinition) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,8 +12,10 @@ import click
 from penstock.apps.cli.failures import WrongSettings
 from penstock.node.definitions.definition import SettingDefinition, SettingKind
 from penstock.node.definitions.values import show_value
-from penstock.node.settings import DEFINITIONS, SECTIONS
-from penstock.node.settings_loader import LoadedSettings, SettingsError, load_settings
+from penstock.node.settings import DEFINITION_OF, DEFINITIONS, SECTIONS
+from penstock.node.settings_loader import LoadedSettings, SettingsError, find_settings_file, load_settings
+
+_CLUSTER_SETTINGS = ("metadata", "cluster")
 
 _METAVARS = {
     SettingKind.HOST: "HOST",
@@ -80,3 +83,16 @@ def load_given(config_file: str | None, flags: Mapping[str, Any]) -> LoadedSetti
         return load_settings(config_file, os.environ, given)
     except SettingsError as error:
         raise WrongSettings(str(error)) from error
+
+
+def load_found(config_file: str | None, flags: Mapping[str, Any]) -> LoadedSettings:
+    """The same; without a given file, a broker that is alone reads the one in its working directory."""
+    if config_file is not None:
+        return load_given(config_file, flags)
+    in_cluster = any(
+        flags.get(name) is not None or DEFINITION_OF[name].variable in os.environ
+        for name in _CLUSTER_SETTINGS
+    )
+    found = find_settings_file(Path(), is_alone=not in_cluster)
+    loaded = load_given(found.path, flags)
+    return loaded._replace(notes=(*loaded.notes, found.note)) if found.note else loaded

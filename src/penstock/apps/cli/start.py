@@ -12,7 +12,7 @@ import click
 
 from penstock.apps.cli.failures import StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option
-from penstock.apps.cli.setting_options import SettingsCommand, load_given
+from penstock.apps.cli.setting_options import SettingsCommand, load_found
 from penstock.apps.ready import ReadyInfo, StartError, remove_ready_file, write_ready_file
 from penstock.node.log_choices import LogFormat
 from penstock.node.settings_loader import LoadedSettings
@@ -40,10 +40,11 @@ def start(config_file: str | None, ready_file: Path | None, cores: int, **flags:
     """Run a broker in the foreground until Ctrl-C or SIGTERM.
 
     Every setting can be set as a flag, as PENSTOCK_<NAME> in the environment, or in the file. Flags override the
-    environment, which overrides the file. Sizes can be written as 64k or 1 GiB, durations as 500ms, 30s or 7d.
+    environment, which overrides the file. Without --config, config.json in the working directory is read if it looks
+    like a broker's. Sizes can be written as 64k or 1 GiB, durations as 500ms, 30s or 7d.
     `penstock config explain` shows where each value comes from.
     """
-    loaded = load_given(config_file, flags)
+    loaded = load_found(config_file, flags)
     try:
         code = _serve(loaded, ready_file) if cores == 1 else _serve_cores(loaded, ready_file, cores)
     except StartError as error:
@@ -66,9 +67,9 @@ def _serve(loaded: LoadedSettings, ready_file: Path | None) -> int:
 
     def on_ready(info: ReadyInfo) -> None:
         if is_json:
-            log_ready(info)
+            log_ready(info, loaded)
         else:
-            show_banner(info, loaded.sources)
+            show_banner(info, loaded)
         if ready_file is not None:
             write_ready_file(ready_file, info)
 

@@ -150,7 +150,7 @@ def plan_cluster(
     loaded: LoadedSettings, count: int, cores: tuple[int, ...] = (), system: SystemSettings = BROKERS_ONLY
 ) -> ClusterPlan:
     """`loaded` are the settings of all brokers; `port` is the base port. Raises SettingsError."""
-    settings, sources = loaded
+    settings, sources = loaded.settings, loaded.sources
     problems = [
         Problem(
             "settings", name, f"is decided for each broker of a local cluster; remove it ({sources[name]})"
@@ -213,7 +213,7 @@ def reachable_host(host: str) -> str:
 
 
 def _ports(loaded: LoadedSettings, count: int) -> Iterator[dict[str, Any]]:
-    settings, sources = loaded
+    settings, sources = loaded.settings, loaded.sources
     base = settings.port
     for index in range(count):
         ports: dict[str, Any] = {}

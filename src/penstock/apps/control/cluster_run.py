@@ -30,6 +30,9 @@ from penstock.node.runtime.data_directory import DIRECTORY_MODE
 STOP_REPORT = "last-stop.json"
 """Exit codes of the last clean stop by process, for `cluster down`."""
 
+SERVING_S_MAX = 30.0
+"""How long services that are ready may take to serve before the cluster counts as ready without them."""
+
 Frontend = Callable[[Services], AbstractAsyncContextManager[object]]
 """Opens a way to observe and command the services. If it yields an Address, that is shown to the user."""
 
@@ -110,7 +113,8 @@ class ClusterRun:
 
     async def _serve(self, on_ready: Callable[[ClusterReady], None], stopped: asyncio.Task[None]) -> None:
         """Start, then serve until the signal. A signal ends the start as well."""
-        starting = asyncio.get_running_loop().create_task(self._cluster.start())
+        monitor = HealthMonitor(self._cluster)
+        starting = asyncio.get_running_loop().create_task(self._start(monitor))
         try:
             await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
@@ -119,7 +123,6 @@ class ClusterRun:
         finally:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
-        monitor = HealthMonitor(self._cluster)
         services = ClusterServices(
             self._cluster, monitor, str(ready.coordinator["cluster_id"]), ready.bootstrap, self._shut_down
         )
@@ -132,6 +135,19 @@ class ClusterRun:
                     doors[name] = yielded
             on_ready(replace(ready, doors=doors))
             await stopped
+
+    async def _start(self, monitor: HealthMonitor) -> ClusterReady:
+        ready = await self._cluster.start()
+        try:
+            async with asyncio.timeout(SERVING_S_MAX):
+                await monitor.await_serving()
+        except TimeoutError:
+            logger.warning(
+                "%s: not serving after %.0f s, going on without",
+                ", ".join(monitor.not_serving()),
+                SERVING_S_MAX,
+            )
+        return ready
 
     def _shut_down(self) -> None:
         self._stops.put_nowait(None)

@@ -22,6 +22,7 @@ from penstock.apps.control.services import Health
 from penstock.core.model import Address
 
 ROUND_S = 1.0
+SERVING_POLL_S = 0.1
 
 logger = logging.getLogger("penstock.cluster")
 
@@ -36,10 +37,22 @@ class HealthMonitor:
         self._lagging: Counter[int] = Counter()
         """Replicas that are not in sync, by broker."""
 
+    async def await_serving(self) -> None:
+        """Ask all services until every one of them serves its clients."""
+        while True:
+            await self.ask_all()
+            if not self.not_serving():
+                return
+            await asyncio.sleep(SERVING_POLL_S)
+
+    def not_serving(self) -> list[str]:
+        """Names of services that do not serve their clients."""
+        ranks = {child.name: self.health_of(child).health.rank for child in self._cluster.children}
+        return [name for name, rank in ranks.items() if rank < Health.CATCHING_UP.rank]
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Ask all services once, then again every second until the block ends."""
-        await self.ask_all()
+        """Ask all services every second until the block ends."""
         asking = asyncio.get_running_loop().create_task(self._ask_forever())
         try:
             yield

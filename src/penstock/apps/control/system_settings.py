@@ -14,7 +14,7 @@ from typing import Any
 from penstock.apps.gateways.settings import ConsumerSettings, ProducerSettings
 from penstock.node.definitions.definition import INT32_MAX, SettingDefinition, SettingKind
 from penstock.node.definitions.values import read_value
-from penstock.node.settings_file import UnreadableFile, read_pairs, snake_case
+from penstock.node.settings_file import UnreadableFile, read_settings_file, snake_case
 from penstock.node.settings_loader import LoadedSettings, Problem, SettingsError, load_settings
 
 BROKERS_MAX = 64
@@ -95,11 +95,11 @@ def load_system(
 
 def _read_system(file: Path, problems: list[Problem]) -> SystemSettings:
     try:
-        pairs = read_pairs(file)
+        entries, _ = read_settings_file(file)
     except UnreadableFile:
         return SystemSettings()  # already reported by the loader of the brokers' settings
     values: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
-    for written in pairs:
+    for written in entries:
         section = snake_case(written.key)
         if section in SECTIONS:
             values[section] = _read_section(section, written.value, str(file), problems)

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from penstock.apps.gateways.settings import ProducerSettings
-from penstock.client.errors import BadArgument, ClientError, Fenced
+from penstock.client.errors import BadArgument, ClientError, DeliveryFailed, Fenced
 from penstock.client.options import RETRIES_MAX, Acks, ProducerOptions
 from penstock.client.rdkafka.batch_sender import BatchSender, SendOutcome
 from penstock.v1 import message_pb2
@@ -31,6 +31,9 @@ _ACKS: dict[int, Acks] = {
 }
 
 
+_DELIVERIES = frozenset(message_pb2.DeliveryMode.values())
+
+
 class SendMode(NamedTuple):
     """Ack level and delivery mode of a request."""
 
@@ -43,7 +46,7 @@ def send_mode(ack_level: int, delivery: int) -> SendMode:
     """The mode of a request. Raises BadArgument."""
     if ack_level not in _ACKS:
         raise BadArgument(f"unknown ack_level {ack_level}: use NONE (1), LEADER (2) or ALL (3).")
-    if delivery not in message_pb2.DeliveryMode.values():
+    if delivery not in _DELIVERIES:
         raise BadArgument(f"unknown delivery {delivery}: use 1 (at most), 2 (at least) or 3 (exactly once).")
     mode = SendMode(
         _ACKS[ack_level],
@@ -89,8 +92,13 @@ class Senders:
             self._idle.append(sender)
 
     def check(self, mode: SendMode, sender: BatchSender, outcomes: list[SendOutcome]) -> None:
-        """Replace a producer that librdkafka gave up after a fatal error."""
-        if self._plain.get(mode) is sender and any(isinstance(one, Fenced) for one in outcomes):
+        """Replace a producer that librdkafka gave up after a fatal error. Its records may be sent again, by another."""
+        if Fenced not in set(map(type, outcomes)):
+            return
+        for index, one in enumerate(outcomes):
+            if isinstance(one, Fenced):
+                outcomes[index] = DeliveryFailed(str(one), retriable=True)
+        if self._plain.get(mode) is sender:
             broken = self._plain.pop(mode)
             logger.error("producer failed, opening another one", extra={"acks": mode.acks})
             _closing.add(task := asyncio.ensure_future(broken.close()))

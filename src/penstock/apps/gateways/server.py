@@ -22,6 +22,8 @@ from penstock.apps.ready import StartError, remove_ready_file, write_json
 logger = logging.getLogger("penstock.gateways.server")
 
 PROBE_S = 1.0
+PROBE_SOON_S = 0.2
+"""The same while no broker answers: a service is often started together with its brokers."""
 GRACE_S = 5.0
 """How long calls in progress may take after the signal to stop. Streams are told at once."""
 
@@ -128,7 +130,7 @@ async def _watch_brokers(lookup: BrokerLookup, status: Any, names: Sequence[str]
             )
             await _set_health(status, names, is_serving=is_serving)
             was_serving = is_serving
-        await asyncio.sleep(PROBE_S)
+        await asyncio.sleep(PROBE_S if is_serving else PROBE_SOON_S)
 
 
 async def _set_health(status: Any, names: Sequence[str], *, is_serving: bool) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from penstock.apps.gateways.errors import abort
-from penstock.client.errors import BadArgument, ClientError
+from penstock.client.descriptions import TopicDescription
+from penstock.client.errors import BadArgument, ClientError, NotFound
 from penstock.client.rdkafka.async_admin import AsyncAdmin
+from penstock.client.rdkafka.group_member import PROPAGATION_S_MAX, PROPAGATION_STEP_S
 from penstock.v1 import topics_pb2, topics_pb2_grpc
 
 Result = TypeVar("Result")
@@ -63,7 +66,7 @@ class TopicsGateway(topics_pb2_grpc.TopicsServicer):
         self, request: topics_pb2.DescribeTopicRequest, context: Any
     ) -> topics_pb2.DescribeTopicResponse:
         await _check_name(context, request.name)
-        found = await self._call(context, lambda admin: admin.describe_topic(request.name))
+        found = await self._call(context, lambda admin: _describe(admin, request.name))
         return topics_pb2.DescribeTopicResponse(
             name=found.topic,
             partitions=[
@@ -115,6 +118,18 @@ class TopicsGateway(topics_pb2_grpc.TopicsServicer):
                 topics_pb2.BrokerAddress(id=one.id, host=one.host, port=one.port) for one in found.brokers
             ],
         )
+
+
+async def _describe(admin: AsyncAdmin, name: str) -> TopicDescription:
+    """Raises NotFound if no broker has heard of the topic for a while: a new one reaches each broker by itself."""
+    deadline_s = time.monotonic() + PROPAGATION_S_MAX
+    while True:
+        try:
+            return await admin.describe_topic(name)
+        except NotFound:
+            if time.monotonic() >= deadline_s:
+                raise
+        await asyncio.sleep(PROPAGATION_STEP_S)
 
 
 async def _check_name(context: Any, name: str) -> None:

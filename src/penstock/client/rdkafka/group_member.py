@@ -29,7 +29,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from penstock.client.errors import ClientError, IllegalState
+from penstock.client.errors import ClientError, IllegalState, NotFound
 from penstock.client.messages import Position
 from penstock.client.options import ConsumerOptions, resolve_options
 from penstock.client.rdkafka.consumer_progress import ConsumerProgress
@@ -45,6 +45,10 @@ BUSY_S = 1.0
 """Poll interval of an idle member, and for how long it is shorter after a request: requests wait for a poll to end."""
 STALL_S = 1.0
 """How long a member waits for room before it pauses its partitions, which drops what was prefetched."""
+
+PROPAGATION_S_MAX = 2.0
+"""How long a topic may be unknown after it was created: it reaches each broker of a cluster by itself."""
+PROPAGATION_STEP_S = 0.05
 
 PREFETCH = {"fetch.queue.backoff.ms": 50}
 """librdkafka pauses its fetches this long when its queue is full. Its default, 1 s, limits a fast reader to one queue
@@ -199,7 +203,18 @@ class GroupMember:
     # -- the member's thread
 
     def _run(self) -> None:
+        deadline_s = time.monotonic() + PROPAGATION_S_MAX
         failure: ClientError | None = None
+        try:
+            failure = self._join()
+            while isinstance(failure, NotFound) and time.monotonic() < deadline_s and not self._is_closing:
+                time.sleep(PROPAGATION_STEP_S)
+                failure = self._join()
+        finally:
+            self._post(MemberEnded(failure))
+
+    def _join(self) -> ClientError | None:
+        """Join the group and read until the member is closed; returns the error that ended it."""
         consumer: Consumer | None = None
         try:
             wait_reachable(self._options)
@@ -209,12 +224,12 @@ class GroupMember:
                 self._step(consumer)
             self._store_handled(consumer)
         except KafkaException as error:
-            failure = translate(cause(error), ", ".join(self._topics))
+            return translate(cause(error), ", ".join(self._topics))
         except ClientError as error:
-            failure = error
+            return error
         finally:
             self._leave(consumer)
-            self._post(MemberEnded(failure))
+        return None
 
     def _leave(self, consumer: Consumer | None) -> None:
         if consumer is not None:

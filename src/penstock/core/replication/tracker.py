@@ -53,8 +53,8 @@ class RegisteredBrokers(Protocol):
 
 
 class ReplicaTracker:
-    """The other replicas of one partition in one leader epoch. A removed replica starts a new epoch, so what a replica
-    fetched before it was removed and added again does not count."""
+    """The other replicas of one partition in one leader epoch. A replica that is removed or has failed starts a new
+    epoch, so what it fetched before does not count."""
 
     def __init__(
         self,
@@ -80,10 +80,7 @@ class ReplicaTracker:
 
     def adopt(self, placed: PartitionReplicas) -> None:
         """The partition has changed, in the same leader epoch. A proposal that was based on an earlier state has either
-        led to this one or is refused. What a replica fetched before it left the ISR does not bring it back: its disk
-        may have failed, or its records be damaged."""
-        for one in set(self.placed.isr) - set(placed.isr):
-            self._followers.pop(one, None)
+        led to this one or is refused."""
         self.placed = placed
         if self.proposed is not None and self.proposed.partition_epoch < placed.partition_epoch:
             self.proposed = None

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.version import __version__
+from penstock.doors.http.group_schemas import GROUP_SCHEMAS
 from penstock.doors.http.query import Field
 from penstock.doors.http.routes import Route
-from penstock.doors.http.schemas import SCHEMAS, TOPIC_NAME
+from penstock.doors.http.schema_parts import TOPIC_NAME
+from penstock.doors.http.schemas import SCHEMAS
 from penstock.node.metrics.exposition import CONTENT_TYPE
 from penstock.wire.http.filters import FILTERS
 from penstock.wire.http.response import JSON, PROBLEM
@@ -17,6 +19,7 @@ _PARTS: dict[str, dict[str, Any]] = {
     "topic": {"type": "string", "pattern": TOPIC_NAME},
     "partition": {"type": "integer", "minimum": 0},
     "group": {"type": "string", "minLength": 1},
+    "subscription": {"type": "string", "minLength": 1},
     "broker": {"type": "integer", "minimum": 0},
 }
 _ALWAYS = (400, 408, 421, 429, 431, 500, 503, 507)
@@ -39,7 +42,7 @@ def openapi_document(routes: Sequence[Route]) -> dict[str, Any]:
             "description": "A durable, partitioned log. Every error is problem+json and says what to do.",
         },
         "paths": paths,
-        "components": {"schemas": SCHEMAS},
+        "components": {"schemas": SCHEMAS | GROUP_SCHEMAS},
     }
 
 

@@ -14,9 +14,11 @@ from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import READ_FIELDS, MessageHandlers
 from penstock.doors.http.moves import DRY_RUN_FIELDS, HttpMoveHandlers
+from penstock.doors.http.offsets import HttpOffsetHandlers
 from penstock.doors.http.placement import HttpPlacementHandlers
 from penstock.doors.http.query import Field
 from penstock.doors.http.scrub import HttpScrubHandlers
+from penstock.doors.http.subscriptions import HttpSubscriptionHandlers
 from penstock.doors.http.tail import TAIL_FIELDS
 from penstock.doors.http.topics import LIST_FIELDS, HttpTopicHandlers
 from penstock.node.runtime.slices import Sliced
@@ -50,6 +52,8 @@ def make_routes(
     messages: MessageHandlers,
     topics: HttpTopicHandlers,
     groups: HttpGroupHandlers,
+    offsets: HttpOffsetHandlers,
+    subscriptions: HttpSubscriptionHandlers,
     cluster: HttpClusterHandlers,
     moves: HttpMoveHandlers,
     placement: HttpPlacementHandlers,
@@ -59,7 +63,7 @@ def make_routes(
 ) -> tuple[Route, ...]:
     """The table."""
     api = "/api/v1"
-    one_topic, one_group = f"{api}/topics/{{topic}}", f"{api}/groups/{{group}}"
+    one_topic = f"{api}/topics/{{topic}}"
     read_path = f"{one_topic}/partitions/{{partition}}/messages"
     return (
         Route("POST", f"{api}/messages", "publish", "Publish one message.", messages.publish,
@@ -81,11 +85,9 @@ def make_routes(
               messages.read, {200: "Messages"}, (404, 416), query=READ_FIELDS),
         Route("GET", f"{one_topic}/tail", "tail", "A WebSocket that streams the messages of a topic.",
               None, {101: None}, (404, 426), query=TAIL_FIELDS),
-        Route("GET", f"{api}/groups", "list_groups", "List groups.", groups.all, {200: "Groups"}),
-        Route("GET", one_group, "describe_group", "Describe a group and its members.", groups.describe,
-              {200: "Group"}, (404,)),
-        Route("GET", f"{one_group}/lag", "group_lag", "Lag of a group.", groups.lag,
-              {200: "Lag"}, (404,)),
+        *_group_routes(f"{api}/groups", groups),
+        *_offset_routes(f"{api}/groups/{{group}}/offsets", offsets),
+        *_subscription_routes(f"{api}/subscriptions", subscriptions),
         *_cluster_routes(f"{api}/cluster", cluster),
         *_move_routes(f"{api}/cluster", moves),
         *_placement_routes(f"{api}/cluster", placement),
@@ -95,6 +97,41 @@ def make_routes(
               {200: "Ready", 503: "Ready"}),
         Route("GET", "/metrics", "metrics", "Metrics in Prometheus' text format.", health.metrics, {200: None}),
         Route("GET", "/openapi.json", "openapi", "This description.", openapi, {200: "OpenApi"}),
+    )  # fmt: skip
+
+
+def _group_routes(path: str, groups: HttpGroupHandlers) -> tuple[Route, ...]:
+    one = f"{path}/{{group}}"
+    return (
+        Route("GET", path, "list_groups", "List groups.", groups.all, {200: "Groups"}),
+        Route("GET", one, "describe_group", "Describe a group and its members.", groups.describe,
+              {200: "Group"}, (404,)),
+        Route("GET", f"{one}/lag", "group_lag", "Lag of a group.", groups.lag, {200: "Lag"}, (404,)),
+    )  # fmt: skip
+
+
+def _offset_routes(path: str, offsets: HttpOffsetHandlers) -> tuple[Route, ...]:
+    return (
+        Route("GET", path, "group_offsets", "Committed offsets of a group.", offsets.committed,
+              {200: "CommittedOffsets"}, (404,)),
+        Route("PUT", path, "commit_offsets", "Commit offsets of a group.", offsets.commit,
+              {200: "CommitResults", 207: "CommitResults"}, (404, 409, 413, 422), body="NewOffsets"),
+    )  # fmt: skip
+
+
+def _subscription_routes(path: str, subscriptions: HttpSubscriptionHandlers) -> tuple[Route, ...]:
+    one = f"{path}/{{subscription}}"
+    return (
+        Route("GET", path, "list_subscriptions", "List subscriptions.", subscriptions.all,
+              {200: "Subscriptions"}),
+        Route("POST", path, "create_subscription", "Create a subscription to a topic.", subscriptions.create,
+              {200: "Subscription", 201: "Subscription"}, (404, 409, 416, 422), body="NewSubscription"),
+        Route("GET", one, "describe_subscription", "Describe a subscription: progress and members.",
+              subscriptions.describe, {200: "Subscription"}, (404,)),
+        Route("DELETE", one, "delete_subscription", "Delete a subscription; its dead letters stay.",
+              subscriptions.delete, {204: None}, (404,)),
+        Route("POST", f"{one}/redrive", "redrive", "Redeliver the dead letters of a subscription.",
+              subscriptions.redrive, {200: "Redriven"}, (404,), body="NewRedrive"),
     )  # fmt: skip
 
 

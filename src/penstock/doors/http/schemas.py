@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from penstock.core.limits import ADMIN_ENTRIES_MAX, BROKER_ID_MAX, PARTITIONS_PER_TOPIC_MAX
 from penstock.doors.http.messages import BATCH_MESSAGES_MAX
 from penstock.doors.http.placement import FACTOR_MAX, KINDS
+from penstock.doors.http.schema_parts import (
+    COUNT,
+    FLAG,
+    PARTIAL,
+    PARTITION,
+    REFUSAL,
+    TEXT,
+    TOPIC,
+    Schema,
+    closed_object,
+    list_of,
+)
 from penstock.wire.http.messages import TIMESTAMP_MS_MAX
-
-Schema = dict[str, Any]
-
-TOPIC_NAME = r"^(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}$"
 
 _BASE64_PATTERN = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
-_TEXT: Schema = {"type": "string"}
-_FLAG: Schema = {"type": "boolean"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
 _BASE64: Schema = {
     "type": "string",
     "contentEncoding": "base64",
     "pattern": _BASE64_PATTERN,
 }
-_TOPIC: Schema = {"type": "string", "pattern": TOPIC_NAME}
-_PARTITION: Schema = {"type": "integer", "minimum": 0, "maximum": PARTITIONS_PER_TOPIC_MAX - 1}
 _PARTITIONS: Schema = {"type": "integer", "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX}
 _HEADER: Schema = {
     "oneOf": [
@@ -42,20 +43,6 @@ _HEADERS: Schema = {
     "additionalProperties": {"oneOf": [*_HEADER["oneOf"], {"type": "array", "items": _HEADER}]},
     "description": "The value of a header is text, null or base64; a repeated name has a list.",
 }
-
-
-def _object(properties: Schema, required: list[str] | None = None) -> Schema:
-    """An object with exactly these fields; all are required unless `required` says otherwise."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties) if required is None else required,
-        "additionalProperties": False,
-    }
-
-
-def _list(of: Schema, **more: Any) -> Schema:
-    return {"type": "array", "items": of, **more}
 
 
 def _ref(name: str) -> Schema:
@@ -79,51 +66,46 @@ _ONE_VALUE: Schema = {
     "oneOf": [{"required": ["value"]}, {"required": ["value_base64"]}],
     "not": {"required": ["key", "key_base64"]},
 }
-_PLACE: Schema = {"partition": _COUNT, "offset": _COUNT}
-_REFUSAL: Schema = {"code": _TEXT, "detail": _TEXT, "what_to_do": _TEXT}
+_PLACE: Schema = {"partition": COUNT, "offset": COUNT}
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
-_PARTIAL: Schema = {
-    "type": "boolean",
-    "description": "Present and true if a broker of the cluster did not answer: what it knows is missing.",
-}
-_TEXTS: Schema = {"type": "object", "additionalProperties": _TEXT}
+_TEXTS: Schema = {"type": "object", "additionalProperties": TEXT}
 _BROKER_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
 _CONFIGS = _TEXTS
 
 _FACTOR: Schema = {"type": "integer", "minimum": 1, "maximum": FACTOR_MAX}
-_NAMED: Schema = {"topic": _TOPIC, "partition": _PARTITION}
-_MOVE: Schema = {"topic": _TEXT, "partition": _COUNT, "from": _list(_COUNT), "to": _list(_COUNT)}
+_NAMED: Schema = {"topic": TOPIC, "partition": PARTITION}
+_MOVE: Schema = {"topic": TEXT, "partition": COUNT, "from": list_of(COUNT), "to": list_of(COUNT)}
 _KNOWN_HERE: Schema = {
     "type": ["integer", "null"],
     "description": "null on brokers that do not take part in the move; copies are known to the brokers in `to`.",
 }
 
 SCHEMAS: dict[str, Schema] = {
-    "Problem": _object({"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, **_REFUSAL}),
+    "Problem": closed_object({"type": TEXT, "title": TEXT, "status": {"type": "integer"}, **REFUSAL}),
     "NewMessage": {
-        **_object({"topic": _TOPIC, "partition": _PARTITION, **_NEW_CONTENT}, ["topic"]),
+        **closed_object({"topic": TOPIC, "partition": PARTITION, **_NEW_CONTENT}, ["topic"]),
         **_ONE_VALUE,
     },
-    "NewBatchMessage": {**_object(_NEW_CONTENT, []), **_ONE_VALUE},
-    "NewBatch": _object(
+    "NewBatchMessage": {**closed_object(_NEW_CONTENT, []), **_ONE_VALUE},
+    "NewBatch": closed_object(
         {
-            "topic": _TOPIC,
-            "partition": _PARTITION,
-            "messages": _list(_ref("NewBatchMessage"), minItems=1, maxItems=BATCH_MESSAGES_MAX),
+            "topic": TOPIC,
+            "partition": PARTITION,
+            "messages": list_of(_ref("NewBatchMessage"), minItems=1, maxItems=BATCH_MESSAGES_MAX),
         },
         ["topic", "messages"],
     ),
-    "Published": _object({"topic": _TEXT, **_PLACE}),
-    "PublishedBatch": _object(
+    "Published": closed_object({"topic": TEXT, **_PLACE}),
+    "PublishedBatch": closed_object(
         {
-            "topic": _TEXT,
-            "failed": _COUNT,
-            "results": _list({"oneOf": [_object(_PLACE), _object(_REFUSAL)]}),
+            "topic": TEXT,
+            "failed": COUNT,
+            "results": list_of({"oneOf": [closed_object(_PLACE), closed_object(REFUSAL)]}),
         }
     ),
-    "Message": _object(
+    "Message": closed_object(
         {
-            "offset": _COUNT,
+            "offset": COUNT,
             "timestamp_ms": {"type": "integer"},
             "key": {"type": ["string", "null"]},
             "key_base64": _BASE64,
@@ -133,20 +115,22 @@ SCHEMAS: dict[str, Schema] = {
         },
         ["offset", "timestamp_ms", "headers"],
     ),
-    "Messages": _object(
+    "Messages": closed_object(
         {
-            "topic": _TEXT,
-            "partition": _COUNT,
-            "messages": _list(_ref("Message")),
-            "next_offset": _COUNT,
-            "start_offset": _COUNT,
-            "end_offset": _COUNT,
+            "topic": TEXT,
+            "partition": COUNT,
+            "messages": list_of(_ref("Message")),
+            "next_offset": COUNT,
+            "start_offset": COUNT,
+            "end_offset": COUNT,
         }
     ),
-    "Topics": _object({"topics": _list(_object({"name": _TEXT, "partitions": _COUNT, "internal": _FLAG}))}),
-    "NewTopic": _object(
+    "Topics": closed_object(
+        {"topics": list_of(closed_object({"name": TEXT, "partitions": COUNT, "internal": FLAG}))}
+    ),
+    "NewTopic": closed_object(
         {
-            "name": _TOPIC,
+            "name": TOPIC,
             "partitions": _PARTITIONS,
             "replication_factor": {
                 **_FACTOR,
@@ -156,7 +140,7 @@ SCHEMAS: dict[str, Schema] = {
         },
         ["name"],
     ),
-    "TopicChange": _object(
+    "TopicChange": closed_object(
         {
             "partitions": {
                 **_PARTITIONS,
@@ -170,77 +154,77 @@ SCHEMAS: dict[str, Schema] = {
         },
         [],
     ),
-    "Topic": _object(
+    "Topic": closed_object(
         {
-            "name": _TEXT,
-            "id": _TEXT,
-            "internal": _FLAG,
-            "partitions": _list(
-                _object(
+            "name": TEXT,
+            "id": TEXT,
+            "internal": FLAG,
+            "partitions": list_of(
+                closed_object(
                     {
-                        "partition": _COUNT,
+                        "partition": COUNT,
                         "start_offset": _COUNT_OR_NULL,
                         "end_offset": _COUNT_OR_NULL,
                         "stable_offset": _COUNT_OR_NULL,
                         "bytes": _COUNT_OR_NULL,
-                        "online": _FLAG,
-                        "error": _object(_REFUSAL),
+                        "online": FLAG,
+                        "error": closed_object(REFUSAL),
                     },
                     ["partition", "start_offset", "end_offset", "stable_offset", "bytes", "online"],
                 )
             ),
             "configs": _CONFIGS,
-            "partial": _PARTIAL,
+            "partial": PARTIAL,
         },
         ["name", "id", "internal", "partitions", "configs"],
     ),
-    "Groups": _object(
+    "Groups": closed_object(
         {
-            "groups": _list(_object({"group": _TEXT, "kind": _TEXT, "state": _TEXT})),
-            "partial": _PARTIAL,
-            "errors": _list(_object(_REFUSAL)),
+            "groups": list_of(closed_object({"group": TEXT, "kind": TEXT, "state": TEXT})),
+            "partial": PARTIAL,
+            "errors": list_of(closed_object(REFUSAL)),
         },
         ["groups"],
     ),
-    "Group": _object(
+    "Group": closed_object(
         {
-            "group": _TEXT,
-            "kind": _TEXT,
-            "state": _TEXT,
-            "members": _list(
-                _object(
+            "group": TEXT,
+            "kind": TEXT,
+            "state": TEXT,
+            "members": list_of(
+                closed_object(
                     {
-                        "member": _TEXT,
-                        "client_id": _TEXT,
-                        "host": _TEXT,
-                        "partitions": _list(_object({"topic": _TEXT, "partition": _COUNT})),
+                        "member": TEXT,
+                        "client_id": TEXT,
+                        "host": TEXT,
+                        "partitions": list_of(closed_object({"topic": TEXT, "partition": COUNT})),
                     }
                 )
             ),
         }
     ),
-    "Lag": _object(
+    "Lag": closed_object(
         {
-            "group": _TEXT,
-            "lag": _COUNT,
-            "partitions": _list(
-                _object(
+            "group": TEXT,
+            "lag": COUNT,
+            "partitions": list_of(
+                closed_object(
                     {
-                        "topic": _TEXT,
-                        "partition": _COUNT,
+                        "topic": TEXT,
+                        "partition": COUNT,
                         "committed_offset": {"type": ["integer", "null"]},
                         "end_offset": _COUNT_OR_NULL,
                         "lag": _COUNT_OR_NULL,
-                        "error": _object(_REFUSAL),
+                        "error": closed_object(REFUSAL),
                     },
                     ["topic", "partition", "committed_offset", "end_offset", "lag"],
                 )
             ),
-            "partial": _PARTIAL,
+            "partial": PARTIAL,
         },
         ["group", "lag", "partitions"],
     ),
-    "NewElection": _object(
+    "NewElection": closed_object(
         {
             "kind": {
                 "type": "string",
@@ -249,8 +233,8 @@ SCHEMAS: dict[str, Schema] = {
                 "description": "`unclean` elects any replica of a partition without a leader: records that only others"
                 " have are lost.",
             },
-            "partitions": _list(
-                _object(_NAMED, ["topic"]),
+            "partitions": list_of(
+                closed_object(_NAMED, ["topic"]),
                 minItems=1,
                 maxItems=ADMIN_ENTRIES_MAX,
                 description="Without it: all partitions that need such an election.",
@@ -258,32 +242,32 @@ SCHEMAS: dict[str, Schema] = {
         },
         [],
     ),
-    "Elections": _object(
+    "Elections": closed_object(
         {
-            "kind": _TEXT,
-            "failed": _COUNT,
-            "elections": _list(
-                _object(
+            "kind": TEXT,
+            "failed": COUNT,
+            "elections": list_of(
+                closed_object(
                     {
-                        "topic": _TEXT,
-                        "partition": _COUNT,
-                        "elected": {**_FLAG, "description": "false if it has the wanted leader, or failed."},
+                        "topic": TEXT,
+                        "partition": COUNT,
+                        "elected": {**FLAG, "description": "false if it has the wanted leader, or failed."},
                         "leader": _BROKER_OR_NULL,
-                        "error": _object(_REFUSAL),
+                        "error": closed_object(REFUSAL),
                     },
                     ["topic", "partition", "elected"],
                 )
             ),
         }
     ),
-    "NewReassignments": _object(
+    "NewReassignments": closed_object(
         {
-            "reassignments": _list(
+            "reassignments": list_of(
                 {
-                    **_object(
+                    **closed_object(
                         {
                             **_NAMED,
-                            "replicas": _list(
+                            "replicas": list_of(
                                 {"type": "integer", "minimum": 0, "maximum": BROKER_ID_MAX},
                                 minItems=1,
                                 maxItems=FACTOR_MAX,
@@ -309,11 +293,11 @@ SCHEMAS: dict[str, Schema] = {
             )
         }
     ),
-    "PlannedMoves": _object({"started": _FLAG, "moves": _list(_object(_MOVE))}),
-    "Moves": _object(
+    "PlannedMoves": closed_object({"started": FLAG, "moves": list_of(closed_object(_MOVE))}),
+    "Moves": closed_object(
         {
-            "moves": _list(
-                _object(
+            "moves": list_of(
+                closed_object(
                     {
                         **_MOVE,
                         "leader": _BROKER_OR_NULL,
@@ -326,133 +310,133 @@ SCHEMAS: dict[str, Schema] = {
             )
         }
     ),
-    "Cluster": _object(
+    "Cluster": closed_object(
         {
-            "cluster_id": _TEXT,
-            "broker": {**_COUNT, "description": "The broker that answers."},
+            "cluster_id": TEXT,
+            "broker": {**COUNT, "description": "The broker that answers."},
             "controller": _BROKER_OR_NULL,
-            "controller_epoch": _COUNT,
-            "metadata_index": _COUNT,
-            "partitions": _COUNT,
+            "controller_epoch": COUNT,
+            "metadata_index": COUNT,
+            "partitions": COUNT,
             **dict.fromkeys(
-                ("offline_partitions", "under_replicated_partitions", "under_min_isr_partitions"), _COUNT
+                ("offline_partitions", "under_replicated_partitions", "under_min_isr_partitions"), COUNT
             ),
-            "brokers": _list(
-                _object(
+            "brokers": list_of(
+                closed_object(
                     {
-                        "id": _COUNT,
+                        "id": COUNT,
                         "addresses": _TEXTS,
-                        "rack": _TEXT,
-                        "epoch": _COUNT,
-                        "fenced": _FLAG,
-                        "stopping": _FLAG,
-                        "draining": _FLAG,
-                        "session_alive": _FLAG,
-                        "leaders": _COUNT,
-                        "replicas": _COUNT,
+                        "rack": TEXT,
+                        "epoch": COUNT,
+                        "fenced": FLAG,
+                        "stopping": FLAG,
+                        "draining": FLAG,
+                        "session_alive": FLAG,
+                        "leaders": COUNT,
+                        "replicas": COUNT,
                     }
                 )
             ),
         }
     ),
-    "ClusterPartitions": _object(
+    "ClusterPartitions": closed_object(
         {
-            "partitions": _list(
-                _object(
+            "partitions": list_of(
+                closed_object(
                     {
-                        "topic": _TEXT,
-                        "partition": _COUNT,
+                        "topic": TEXT,
+                        "partition": COUNT,
                         "leader": _BROKER_OR_NULL,
-                        "leader_epoch": _COUNT,
-                        "partition_epoch": _COUNT,
+                        "leader_epoch": COUNT,
+                        "partition_epoch": COUNT,
                         "min_isr": {
-                            **_COUNT,
+                            **COUNT,
                             "description": "In-sync replicas that writes with acks=all need.",
                         },
                         "last_known_elr": {
-                            **_list(_COUNT),
+                            **list_of(COUNT),
                             "description": "The last leader, while there is none.",
                         },
                         **dict.fromkeys(
-                            ("replicas", "isr", "elr", "offline", "adding", "removing"), _list(_COUNT)
+                            ("replicas", "isr", "elr", "offline", "adding", "removing"), list_of(COUNT)
                         ),
                     }
                 )
             )
         }
     ),
-    "ClusterRing": _object(
+    "ClusterRing": closed_object(
         {
-            "vnodes": _COUNT,
-            "slack_percent": _COUNT,
-            "leaders_max": _COUNT,
-            "replicas_max": _COUNT,
-            "brokers": _list(
-                _object(
+            "vnodes": COUNT,
+            "slack_percent": COUNT,
+            "leaders_max": COUNT,
+            "replicas_max": COUNT,
+            "brokers": list_of(
+                closed_object(
                     {
-                        "id": _COUNT,
-                        "rack": _TEXT,
+                        "id": COUNT,
+                        "rack": TEXT,
                         "share": {"type": "number", "minimum": 0, "maximum": 1},
-                        "leaders": _COUNT,
-                        "replicas": _COUNT,
-                        "takes_replicas": _FLAG,
+                        "leaders": COUNT,
+                        "replicas": COUNT,
+                        "takes_replicas": FLAG,
                     }
                 )
             ),
         }
     ),
-    "ClusterGossip": _object(
+    "ClusterGossip": closed_object(
         {
-            "broker": _COUNT,
-            "on": _FLAG,
-            "health": _COUNT,
+            "broker": COUNT,
+            "on": FLAG,
+            "health": COUNT,
             "controller": _BROKER_OR_NULL,
-            "peers": _list(
-                _object(
+            "peers": list_of(
+                closed_object(
                     {
-                        "id": _COUNT,
+                        "id": COUNT,
                         "state": {"type": "string", "enum": ["alive", "suspect", "dead", "left"]},
-                        "incarnation": _COUNT,
-                        "address": _TEXT,
+                        "incarnation": COUNT,
+                        "address": TEXT,
                         "attributes": _TEXTS,
                     }
                 )
             ),
         }
     ),
-    "NewScrub": _object({"topic": _TOPIC}, []),
-    "Scrub": _object(
+    "NewScrub": closed_object({"topic": TOPIC}, []),
+    "Scrub": closed_object(
         {
-            "running": _FLAG,
-            "scrubbed_bytes": _COUNT,
+            "running": FLAG,
+            "scrubbed_bytes": COUNT,
             "differences": {
-                **_COUNT,
+                **COUNT,
                 "description": "Replicas that were damaged or differed, since the start.",
             },
-            "repairs": {**_COUNT, "description": "Failed replicas that were repaired from the others."},
-            "brokers": _list(
-                _object(
+            "repairs": {**COUNT, "description": "Failed replicas that were repaired from the others."},
+            "brokers": list_of(
+                closed_object(
                     {
-                        "id": _COUNT,
-                        "running": _FLAG,
-                        "rounds": _COUNT,
-                        "scrubbed_bytes": _COUNT,
-                        "differences": _COUNT,
-                        "repairs": _COUNT,
-                        "error": _object(_REFUSAL),
+                        "id": COUNT,
+                        "running": FLAG,
+                        "rounds": COUNT,
+                        "scrubbed_bytes": COUNT,
+                        "differences": COUNT,
+                        "repairs": COUNT,
+                        "error": closed_object(REFUSAL),
                     },
                     ["id"],
                 )
             ),
-            "partial": _PARTIAL,
+            "partial": PARTIAL,
         },
         ["running", "scrubbed_bytes", "differences", "repairs", "brokers"],
     ),
-    "Alive": _object({"status": _TEXT}),
-    "Ready": _object(
+    "Alive": closed_object({"status": TEXT}),
+    "Ready": closed_object(
         {
-            "status": _TEXT,
-            "offline_partitions": _list(_TEXT),
+            "status": TEXT,
+            "offline_partitions": list_of(TEXT),
             "reason": {"type": "string", "description": "Why the broker is not ready."},
             "session_alive": {
                 "type": "boolean",

@@ -13,12 +13,14 @@ from penstock.doors.http.groups import HttpGroupHandlers
 from penstock.doors.http.health import HealthHandlers
 from penstock.doors.http.messages import MessageHandlers
 from penstock.doors.http.moves import HttpMoveHandlers
+from penstock.doors.http.offsets import HttpOffsetHandlers
 from penstock.doors.http.openapi import openapi_document
 from penstock.doors.http.origins import WebSettings
 from penstock.doors.http.placement import HttpPlacementHandlers
 from penstock.doors.http.query import read_query
 from penstock.doors.http.routes import Match, Route, make_routes
 from penstock.doors.http.scrub import HttpScrubHandlers
+from penstock.doors.http.subscriptions import HttpSubscriptionHandlers
 from penstock.doors.http.tail import Tails, upgrade_response
 from penstock.doors.http.topics import HttpTopicHandlers
 from penstock.node.connections.gate import Gate
@@ -40,6 +42,8 @@ class HttpDoor(HttpDispatch):
             MessageHandlers(waist.publisher(), self._reader),
             HttpTopicHandlers(waist),
             HttpGroupHandlers(waist),
+            HttpOffsetHandlers(waist),
+            HttpSubscriptionHandlers(waist),
             HttpClusterHandlers(waist),
             HttpMoveHandlers(waist),
             HttpPlacementHandlers(waist),

@@ -32,6 +32,7 @@ from penstock.doors.kafka.offsets import OffsetHandlers
 from penstock.doors.kafka.placement import PlacementHandlers
 from penstock.doors.kafka.produce import ProduceHandler
 from penstock.doors.kafka.scrub import ScrubHandlers
+from penstock.doors.kafka.subscriptions import SubscriptionHandlers
 from penstock.doors.kafka.transactions import TransactionHandlers
 from penstock.doors.kafka.versions import VersionsHandler, advertised_versions, unsupported
 from penstock.node.connections.connection import Connection
@@ -188,4 +189,5 @@ class Dispatch:
 
 def _calls_on_links(waist: Waist) -> dict[int, Handler]:
     """Handlers of calls that only other brokers may send, and no client's call inside."""
-    return IsrChangeHandlers(waist).handlers() | ScrubHandlers(waist).handlers()
+    scrub, subscriptions = ScrubHandlers(waist), SubscriptionHandlers(waist)
+    return IsrChangeHandlers(waist).handlers() | scrub.handlers() | subscriptions.handlers()

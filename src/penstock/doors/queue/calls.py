@@ -14,7 +14,7 @@ from penstock.core.session import Session
 from penstock.doors.queue.membership import Membership
 from penstock.node.connections.reply_slot import ReplySlot
 from penstock.node.runtime.tasks import Tasks
-from penstock.node.waist.subscriptions import SubscriptionDefinition, SubscriptionRequest
+from penstock.node.waist.subscriptions import SubscriptionRequest, outline_fields
 from penstock.node.waist.topics import NewTopic
 from penstock.node.waist.waist import Waist
 from penstock.wire.json.rows import encode_list, encode_listing
@@ -159,7 +159,7 @@ class Calls:
         return CallResult()
 
     async def _list(self, caller: Caller, fields: RequestProperties) -> CallResult:
-        rows = [_outline(one) for one in self._subscriptions.all(caller.session)]
+        rows = [outline_fields(one) for one in self._subscriptions.all(caller.session)]
         missing: Sequence[str] = ()
         if self._router is not None:
             listings, missing = await self._router.listings(caller)
@@ -171,7 +171,7 @@ class Calls:
 
     async def _describe(self, caller: Caller, fields: RequestProperties) -> CallResult:
         found = await self._subscriptions.describe(caller.session, fields.text(SUBSCRIPTION))
-        head = {**_outline(found.definition), "dead_letter_topic": found.definition.dead_letter_topic}
+        head = {**outline_fields(found.definition), "dead_letter_topic": found.definition.dead_letter_topic}
         rows = (one._asdict() for one in found.progress)
         members = [one._asdict() for one in found.members]
         tail: dict[str, object] = {"members": members}
@@ -195,16 +195,6 @@ def _make_router(waist: Waist) -> SubscriptionRouter | None:
     from penstock.doors.queue.routing import SubscriptionRouter
 
     return SubscriptionRouter(waist.subscriptions)
-
-
-def _outline(definition: SubscriptionDefinition) -> dict[str, object]:
-    return {
-        "name": definition.name,
-        "topic": definition.topic,
-        "hold_ms": definition.hold_ms,
-        "max_deliveries": definition.deliveries_max,
-        "created_ms": definition.created_ms,
-    }
 
 
 def _json(value: object) -> bytes:

@@ -78,11 +78,14 @@ class Repairs:
             self._tasks.spawn(self._repair(place))
 
     async def _repair(self, place: PartitionId) -> None:
+        has_left = False
         try:
             while self.is_active and self._is_failed(place):
                 delay_s = self._delay_s(place)
                 try:
-                    await self._leave(place)
+                    if not has_left or self._is_counted_on(place):
+                        await self._leave(place)  # once: it starts a new leader epoch
+                        has_left = True
                     if not self._others_are_complete(place):
                         await self._open_rest(place)
                         return
@@ -119,7 +122,12 @@ class Repairs:
         placed, own_id = self._placed(place), self._identity().broker_id
         if placed is None or own_id not in placed.replicas:
             return False
-        return own_id not in (*placed.isr, *placed.elr) and placed.leader not in (NO_LEADER, own_id)
+        return not self._is_counted_on(place) and placed.leader not in (NO_LEADER, own_id)
+
+    def _is_counted_on(self, place: PartitionId) -> bool:
+        """Whether this replica may be elected, as far as metadata know."""
+        placed = self._placed(place)
+        return placed is not None and self._identity().broker_id in (*placed.isr, *placed.elr)
 
     async def _leave(self, place: PartitionId) -> None:
         """Leave ISR, ELR and leadership."""

@@ -44,6 +44,17 @@ class SubscriptionDescription(NamedTuple):
     """Partitions whose leader did not say where they end: their end may be out of date."""
 
 
+def outline_fields(definition: SubscriptionDefinition) -> dict[str, object]:
+    """The definition of a subscription in the words of the protocols."""
+    return {
+        "name": definition.name,
+        "topic": definition.topic,
+        "hold_ms": definition.hold_ms,
+        "max_deliveries": definition.deliveries_max,
+        "created_ms": definition.created_ms,
+    }
+
+
 class Seat:
     """The membership of one member in a subscription: acknowledgements, renewals, pause and leave."""
 

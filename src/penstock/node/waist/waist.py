@@ -14,6 +14,7 @@ from penstock.node.waist.configs import ConfigVerbs
 from penstock.node.waist.coordinators import CoordinatorVerbs
 from penstock.node.waist.fetch import FetchVerbs
 from penstock.node.waist.forwarded_groups import ForwardedGroupVerbs
+from penstock.node.waist.forwarded_subscriptions import ForwardedSubscriptionVerbs
 from penstock.node.waist.groups import GroupVerbs
 from penstock.node.waist.peers import PeerVerbs
 from penstock.node.waist.placement import PlacementVerbs
@@ -73,6 +74,7 @@ class Waist:
         self.scrub = ScrubVerbs(broker, authorization)
         self.security = SecurityVerbs(authorization)
         self.subscriptions = SubscriptionVerbs(broker, authorization, routes)
+        self.forwarded_subscriptions = ForwardedSubscriptionVerbs(broker, self.subscriptions)
         self.topics = TopicVerbs(broker, authorization, routes, elsewhere)
         self.transactions = TransactionVerbs(broker, authorization, routes, self.committed)
 

@@ -1852,3 +1852,26 @@ class ScrubReplicasRequest(KafkaRequest[ScrubReplicasResponse]):
 
     is_started: bool = False
     topic: str | None = None
+
+class ManageSubscriptionResponse(KafkaMessage):
+    """API 15002, versions 0 to 0."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    is_new: bool = False
+    count: int = 0
+    content: Buffer = b""
+
+class ManageSubscriptionRequest(KafkaRequest[ManageSubscriptionResponse]):
+    """API 15002, versions 0 to 0."""
+
+    principal: str = ""
+    client_host: str = ""
+    client_id: str | None = None
+    operation: int = 0
+    name: str = ""
+    topic: str = ""
+    start_offset: int = 0
+    hold_ms: int = -1
+    deliveries_max: int = -1
+    count: int = -1

@@ -46,7 +46,8 @@ def write(home: Path, text: str) -> str:
 
 
 def test_brokers_coordinator_and_services_read_one_file(tmp_path: Path) -> None:
-    (settings, sources), system = load_system(write(tmp_path, FILE), {}, {"default_partitions": 4})
+    loaded, system = load_system(write(tmp_path, FILE), {}, {"default_partitions": 4})
+    settings, sources = loaded.settings, loaded.sources
     assert (settings.port, settings.storage, settings.default_replication_factor) == (
         19092,
         Storage.MEMORY,

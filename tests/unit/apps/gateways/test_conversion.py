@@ -28,6 +28,17 @@ def test_records_survive_a_round_trip() -> None:
     assert dict(batch.messages[1].headers) == {"a": "text", "c": ""}
 
 
+def test_fields_that_are_set_tell_null_from_empty() -> None:
+    keys_and_values = [(None, b"v"), (b"k", b"v"), (b"", b""), (None, b""), (b"k", None), (None, None)]
+    batch = consumer_pb2.Batch(
+        messages=[message_pb2.Message(key=key, value=value) for key, value in keys_and_values]
+    )
+    read = RecordReader("t", BINARY, BINARY).read(batch.messages)
+    assert read == [(key, value, None, None, None) for key, value in keys_and_values]
+    with_partition = message_pb2.Message(value=b"v", partition=0)
+    assert RecordReader("t", BINARY, BINARY).read([with_partition]) == [(None, b"v", None, 0, None)]
+
+
 @pytest.mark.parametrize("message", [message_pb2.Message(partition=-1), message_pb2.Message(timestamp=-5)])
 def test_negative_numbers_are_refused(message: message_pb2.Message) -> None:
     with pytest.raises(BadArgument, match="is negative"):

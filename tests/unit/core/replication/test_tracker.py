@@ -7,12 +7,7 @@ import pytest
 from cluster_play import ClusterPlay
 from penstock.core.errors import NotLeader
 from penstock.core.machines.cluster.brokers import decide_stop
-from penstock.core.machines.cluster.partition_state import (
-    IsrChange,
-    IsrMember,
-    decide_change_isr,
-    decide_replica_failed,
-)
+from penstock.core.machines.cluster.partition_state import IsrChange, IsrMember, decide_change_isr
 from penstock.core.machines.cluster.reassignment import decide_reassign
 from penstock.core.machines.cluster.values import PartitionReplicas
 from penstock.core.replication.tracker import NEAR_S_MAX, NOTHING, FollowerFetch, ReplicaTracker
@@ -202,21 +197,6 @@ def test_a_follower_that_is_fenced_stopping_or_restarted_is_not() -> None:
     assert stage.tracker.is_in_sync(2, 10)
     stage.play.fence(2)
     assert not stage.tracker.is_in_sync(2, 10)
-
-
-def test_what_a_follower_fetched_before_it_left_does_not_bring_it_back() -> None:
-    stage = Stage([1, 2, 3])
-    for one in (2, 3):
-        stage.fetch(one, 10)
-    present = stage.placed
-    failed = decide_replica_failed(
-        stage.play.cluster, 3, stage.play.epoch(3), present.id, present.leader_epoch
-    )
-    stage.play.run(failed)
-    stage.tracker.adopt(stage.placed)
-    assert stage.placed.isr == (1, 2) and stage.wanted(10, 10) is None
-    stage.fetch(3, 10)
-    assert stage.wanted_isr(10, 10) == [1, 2, 3]
 
 
 def test_a_broker_without_a_replica_is_refused() -> None:

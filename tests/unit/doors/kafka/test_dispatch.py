@@ -24,6 +24,7 @@ FOR_BROKERS = {
     ApiKey.ALTER_PARTITION,
     ApiKey.RANGE_CHECKSUM,
     ApiKey.SCRUB_REPLICAS,
+    ApiKey.MANAGE_SUBSCRIPTION,
 }
 """Spoken, but not advertised: clients have no use for it."""
 

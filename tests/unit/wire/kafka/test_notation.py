@@ -60,7 +60,7 @@ def test_a_reply_holds_no_null_array_by_default() -> None:
 
 
 def test_all_numbers_are_named() -> None:
-    assert [key.value for key in ApiKey] == [*range(93), 15_000, 15_001]
+    assert [key.value for key in ApiKey] == [*range(93), 15_000, 15_001, 15_002]
     assert [code.value for code in ErrorCode] == list(range(-1, 134))
     for api in API.values():
         assert api.key.name.replace("_", "") == api.name.upper()

@@ -109,7 +109,8 @@ def decide_replica_failed(
 
     It leaves the ISR, the ELR and the leadership, if another replica is complete; that one leads as soon as it can.
     The only complete replica changes nothing: its broker is still the one to ask for the records. In sync again, it
-    returns as any follower does.
+    returns as any follower does. Fetches of the replica may be on their way, or count for its return already if it was
+    out of sync: they tell of records that it may have lost, so a new leader epoch refuses them.
     """
     cluster.broker(broker_id, broker_epoch)
     present = cluster.partition(partition)
@@ -118,7 +119,7 @@ def decide_replica_failed(
     _check_leader_epoch(present, leader_epoch)
     if not set(present.isr + present.elr) - {broker_id}:
         return []
-    return [*changed(present, present, Prospect(cluster), incomplete=[broker_id])]
+    return [*changed(present, present, Prospect(cluster), incomplete=[broker_id], fences=True)]
 
 
 def preferred_elections(cluster: ClusterState, recent: Collection[int] = ()) -> Iterator[PartitionId]:

@@ -4,8 +4,8 @@ Every change of a partition, whatever its reason, completes a reassignment that 
 a leader if the present one may not stay, and increases the epochs:
 
 - `partition_epoch` with every change;
-- `leader_epoch` with every change of the leader, and whenever a replica is removed, so that a broker that holds one no
-  more cannot act on what it last heard. Not when the ISR shrinks: that would fence every follower.
+- `leader_epoch` with every change of the leader, and whenever a replica is removed or has failed: neither what it last
+  heard nor what it last fetched counts any more. Not when the ISR shrinks: that would fence every follower.
 """
 
 from __future__ import annotations
@@ -51,18 +51,20 @@ def changed(
     *,
     kind: ElectionKind | None = None,
     incomplete: Collection[int] = (),
+    fences: bool = False,
 ) -> list[PartitionSaved]:
     """The event that brings a partition from its state to what is wanted, as far as the rules allow; none if nothing
-    changes. `incomplete` replicas may have lost records: they leave ISR and ELR."""
+    changes. `incomplete` replicas may have lost records: they leave ISR and ELR. With `fences` there is a new leader
+    epoch in any case."""
     if kind is None and prospect.cluster.may_elect_unclean(before.topic_id):
         kind = ElectionKind.UNCLEAN
     after = _settled(before, wanted, prospect, kind, incomplete)
     if _completed(after) is not after:  # the election brought the last added replica into the ISR
         after = _settled(after, after, prospect, kind, incomplete)
-    if after == before:
+    if after == before and not fences:
         return []
     removed = set(before.replicas) - set(after.replicas)
-    bump = 1 if removed or after.leader != before.leader else 0
+    bump = 1 if fences or removed or after.leader != before.leader else 0
     return [
         PartitionSaved(
             after._replace(

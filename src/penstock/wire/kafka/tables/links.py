@@ -27,4 +27,23 @@ response
   scrubbed_bytes int64
   differences    int64
   repairs        int64
+
+api 15002 ManageSubscription 0-0 flexible 0+
+request
+  principal      string
+  client_host    string
+  client_id      string? =null
+  operation      int8
+  name           string
+  topic          string
+  start_offset   int64
+  hold_ms        int32 =-1
+  deliveries_max int32 =-1
+  count          int64 =-1
+response
+  error_code     int16
+  error_message  string? =null
+  is_new         bool
+  count          int64
+  content        bytes
 """

@@ -12,6 +12,9 @@ from penstock.core.machines.catalog.config_changes import ConfigChange, ConfigOp
 from penstock.core.machines.catalog.events import Event
 from penstock.core.machines.cluster.brokers import decide_drain, decide_stop
 from penstock.core.machines.cluster.partition_state import (
+    IsrChange,
+    IsrMember,
+    decide_change_isr,
     decide_preferred,
     decide_replica_failed,
 )
@@ -47,11 +50,30 @@ def test_a_failed_leader_hands_over_and_is_out_of_sync() -> None:
     assert play.set_isr("orders", 1, 2, 3).isr == (1, 2, 3), "repaired, it returns"
 
 
-def test_a_failed_follower_leaves_without_a_new_leader_epoch() -> None:
+def test_a_failed_follower_leaves_in_a_new_leader_epoch() -> None:
+    """What it fetched before, or what is on its way, does not bring it back without its records."""
     play = three()
     fail(play, 3)
     after = play.partition("orders")
-    assert (after.leader, after.isr, after.leader_epoch) == (1, (1, 2), 0)
+    assert (after.leader, after.isr, after.leader_epoch) == (1, (1, 2), 1)
+
+
+def test_so_does_one_that_was_out_of_sync() -> None:
+    """Its leader may have decided to admit it before it failed."""
+    play = three()
+    play.set_isr("orders", 1, 2)
+    before = play.partition("orders")
+    wanted = IsrChange(
+        before.id,
+        before.leader_epoch,
+        before.partition_epoch,
+        [IsrMember(one, play.epoch(one)) for one in (1, 2, 3)],
+    )
+    fail(play, 3)
+    after = play.partition("orders")
+    assert (after.leader, after.isr, after.leader_epoch) == (1, (1, 2), before.leader_epoch + 1)
+    with pytest.raises(Fenced):
+        decide_change_isr(play.cluster, 1, play.epoch(1), wanted)
 
 
 def test_it_leaves_the_elr_too() -> None:
