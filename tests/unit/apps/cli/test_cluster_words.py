@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 
 from conditions import WAIT_S_MAX
 from memory_services import MemoryFacts, MemoryServices
-from penstock.apps.cli.cluster import cluster
 from penstock.apps.cli.cluster_words import services_of, services_text
+from penstock.apps.cli.main import cli
 from penstock.apps.control.console import Console
 from penstock.apps.control.console_token import TOKEN_FILE, make_token
 from penstock.apps.control.http_api import http_api
@@ -57,7 +57,7 @@ class Coordinator:
 
     def run(self, line: str, *options: str) -> Result:
         where = ["--api", self.api, "--data-dir", str(self.data_dir)]
-        return CliRunner().invoke(cluster, [*line.split(), *where, *options])
+        return CliRunner().invoke(cli, ["cluster", *line.split(), *where, *options])
 
     def console(self) -> list[str]:
         """The command of a console in a process of its own."""
@@ -133,11 +133,11 @@ def test_no_coordinator() -> None:
         unused.bind(("127.0.0.1", 0))
         api = f"127.0.0.1:{unused.getsockname()[1]}"
     for words in (["broker", "list"], ["console"]):
-        result = CliRunner().invoke(cluster, [*words, "--api", api])
+        result = CliRunner().invoke(cli, ["cluster", *words, "--api", api])
         assert result.exit_code == 3
         assert f"No coordinator answers at {api}: connection refused" in result.output
         assert "penstock cluster up" in result.output
-    assert CliRunner().invoke(cluster, ["broker", "list", "--api", "nowhere"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["cluster", "broker", "list", "--api", "nowhere"]).exit_code == 2
     assert services_of(api, "x") is None
 
 
@@ -163,7 +163,7 @@ def test_another_server_at_that_port_is_named(kind: str) -> None:
         thread.start()
         try:
             api = f"127.0.0.1:{server.server_port}"
-            result = CliRunner().invoke(cluster, ["services", "--api", api])
+            result = CliRunner().invoke(cli, ["cluster", "services", "--api", api])
             assert (result.exit_code, "No coordinator answers" in result.output) == (3, True)
             assert services_of(api, "x") is None
         finally:
