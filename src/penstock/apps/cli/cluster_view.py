@@ -104,7 +104,7 @@ def _run_in_background(
     def run_and_report(report: Callable[[str], None]) -> int:
         def on_ready(ready: ClusterReady) -> None:
             with redirect_stdout(io.StringIO()) as said:
-                show.show(ready, LogFormat.TEXT, stop="penstock cluster down")
+                show.show(ready, LogFormat.TEXT, stop=f"penstock cluster down --data-dir {plan.root}")
             report(said.getvalue())
 
         return run(on_ready)

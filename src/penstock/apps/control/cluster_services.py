@@ -17,7 +17,9 @@ from penstock.apps.supervised_process import describe_exit
 
 HEALTHY_S_MAX = 120.0
 """How long a restart of all waits for a broker to catch up before it restarts the next one."""
-HEALTHY_POLL_S = 0.1
+SERVES_S_MAX = 5.0
+"""How long a start waits until the service serves, after it was ready: a gRPC service looks for brokers first."""
+HEALTH_POLL_S = 0.1
 LOG_BYTES_MAX = 1 << 20
 _KINDS = {METADATA: ServiceKind.METADATA, PRODUCER: ServiceKind.PRODUCER, CONSUMER: ServiceKind.CONSUMER}
 
@@ -135,6 +137,7 @@ class ClusterServices:
         except StartError as error:
             raise ServiceError(str(error)) from error
         await self._monitor.ask_all()
+        await self._reaches(child, Health.CATCHING_UP, SERVES_S_MAX)
 
     async def _stop(self, child: ClusterChild) -> None:
         child.failure = ""
@@ -150,16 +153,22 @@ class ClusterServices:
         await self._start(child)
 
     async def _await_healthy(self, name: str, child: ClusterChild) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(HEALTHY_S_MAX):
-                while self._monitor.health_of(child).health is not Health.HEALTHY:
-                    await asyncio.sleep(HEALTHY_POLL_S)
-                return
+        if await self._reaches(child, Health.HEALTHY, HEALTHY_S_MAX):
+            return
         health, detail = self._monitor.health_of(child)
         raise ServiceError(
             f"{name} is {health.value} after {HEALTHY_S_MAX:.0f} s ({detail}); the services"
             " after it were not restarted."
         )
+
+    async def _reaches(self, child: ClusterChild, least: Health, s_max: float) -> bool:
+        """Whether a service is at least this well within a time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(s_max):
+                while self._monitor.health_of(child).health.rank < least.rank:
+                    await asyncio.sleep(HEALTH_POLL_S)
+                return True
+        return False
 
 
 def _ports(kind: ServiceKind, ready: Mapping[str, object]) -> dict[str, int]:
