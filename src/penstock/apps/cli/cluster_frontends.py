@@ -8,7 +8,7 @@ from functools import cache, partial
 
 from penstock.apps.control.cluster_plan import ClusterPlan
 from penstock.apps.control.cluster_run import Frontend
-from penstock.apps.control.console_token import make_token
+from penstock.apps.control.console_token import make_token, remove_token
 from penstock.apps.control.services import Services
 from penstock.apps.ready import StartError
 from penstock.core.model import Address
@@ -23,12 +23,13 @@ def cluster_frontends(plan: ClusterPlan, *, has_terminal: bool) -> Mapping[str, 
     def token() -> str:
         return make_token(plan.run_dir)
 
+    forget = partial(remove_token, plan.run_dir)
     system = plan.system
     found: dict[str, Frontend] = {}
     if system.api_port is not None:
-        found["api"] = partial(_listen, _open_api, system.api_port, token)
+        found["api"] = partial(_listen, _open_api, system.api_port, token, forget)
     if system.console_port is not None:
-        found["console"] = partial(_listen, _open_console, system.console_port, token)
+        found["console"] = partial(_listen, _open_console, system.console_port, token, forget)
     if has_terminal:
         found["terminal"] = _open_terminal
     return found
@@ -39,8 +40,9 @@ Opener = Callable[[Services, Address, str], AbstractAsyncContextManager[Address]
 
 @asynccontextmanager
 async def _listen(
-    opener: Opener, port: int, token: Callable[[], str], services: Services
+    opener: Opener, port: int, token: Callable[[], str], forget: Callable[[], None], services: Services
 ) -> AsyncIterator[Address]:
+    """Until the services stop; then their token is removed as well."""
     address = Address(LOOPBACK, port)
     is_open = False
     try:
@@ -51,6 +53,8 @@ async def _listen(
         if is_open:
             raise
         raise StartError(f"The coordinator cannot listen on {address}: {error.strerror or error}.") from error
+    finally:
+        forget()
 
 
 def _open_api(services: Services, address: Address, token: str) -> AbstractAsyncContextManager[Address]:

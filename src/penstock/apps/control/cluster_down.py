@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from penstock.apps.control.cluster_plan import COORDINATOR, METADATA
 from penstock.apps.control.cluster_run import read_stop_report
+from penstock.apps.control.console_token import remove_token
 from penstock.apps.control.earlier_run import EarlierProcess, find_processes, stop_processes
 from penstock.apps.control.local_cluster import stop_order
 from penstock.apps.process import CLUSTER_FILE
@@ -65,6 +66,7 @@ async def _stop_cluster(root: Path) -> list[StoppedProcess]:
             outcomes |= {pid: end or CLEAN for pid, end in ends.items()}
         for one in running:
             (root / "run" / f"{one.name}.json").unlink(missing_ok=True)
+        remove_token(root / "run")
     finally:
         lock.release()
     known = {one.pid for one in running}

@@ -37,6 +37,11 @@ def make_token(directory: Path) -> str:
     return token
 
 
+def remove_token(directory: Path) -> None:
+    """The coordinator of the directory ends: nobody asks for its token any more."""
+    (directory / TOKEN_FILE).unlink(missing_ok=True)
+
+
 def read_token(path: Path) -> str:
     """The token in a file. Raises FileNotFoundError, and TokenError if it cannot be used."""
     try:
