@@ -22,6 +22,7 @@ from penstock.apps.cli.failures import (
     StartFailed,
     WrongSettings,
 )
+from penstock.apps.cli.terminal import say
 from penstock.core.model import Address
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _run_line(line: str, client: CoordinatorClient, *, as_json: bool) -> None:
         raise NoBroker(str(error)) from error
     except TokenError as error:
         raise StartFailed(str(error)) from error
-    click.echo(answer.json_text() if as_json else answer.text)
+    say(answer.json_text() if as_json else answer.text)
 
 
 @click.command()
@@ -139,7 +140,7 @@ async def _converse(client: CoordinatorClient) -> None:
 
             await run_prompt(peer)
         else:
-            await run_lines(peer, sys.stdin.fileno(), lambda text: click.echo(text))
+            await run_lines(peer, sys.stdin.fileno(), say)
 
 
 def services_of(api: str, cluster_id: str) -> list[dict[str, Any]] | None:
