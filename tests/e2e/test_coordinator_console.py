@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -14,35 +13,11 @@ from typing import Any
 
 from conditions import until
 from e2e.cluster_up import COMMAND, EXIT_S_MAX, QUICK
+from e2e.tcp_console import TcpConsole
 from penstock import Admin
 from penstock.apps.control.console_token import TOKEN_FILE
 
 UP = ("cluster", "up", "--brokers", "2", "--any-port", "--no-services", "--die-with-parent", *QUICK)
-PROMPT = b"\n> "
-
-
-class Console:
-    """A connection to the TCP console."""
-
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), EXIT_S_MAX)
-        self.greeting = self._read()
-
-    def ask(self, line: str) -> str:
-        self._socket.sendall(f"{line}\n".encode())
-        return self._read()
-
-    def _read(self) -> str:
-        found = b""
-        while not found.endswith(PROMPT):
-            content = self._socket.recv(1 << 16)
-            assert content, found
-            found += content
-        return found.removesuffix(PROMPT).decode()
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 def get(api: str, path: str, *, token: str = "", method: str = "GET") -> tuple[int, Any]:
@@ -93,7 +68,7 @@ def _use(root: Path, ready: dict[str, Any]) -> None:
 
     with Admin(bootstrap=ready["bootstrap"]) as admin:
         admin.create_topic("orders", partitions=4, replicas=2)
-    console = Console(address)
+    console = TcpConsole(address)
     assert "3 services" in console.greeting
     assert "needs the coordinator's token" in console.ask("broker stop 2")
     assert console.ask(f"token {token}") == "token accepted"

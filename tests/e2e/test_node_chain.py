@@ -1,10 +1,15 @@
-"""REST → writer → gRPC → brokers → gRPC → reader → WebSocket, while a broker and both services are killed."""
+"""`make run`, its console, both Node.js services, and then REST → writer → gRPC → brokers → gRPC → reader → WebSocket,
+while a broker and both gRPC services are killed at the console."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +17,69 @@ import httpx
 import pytest
 
 from conditions import until
-from grpc_services import ServiceProcess, running_service
+from e2e.cluster_up import EXIT_S_MAX, QUICK, is_running
+from e2e.tcp_console import TcpConsole
 from node_services import READER, WRITER, NodeProcess, SocketReader, http_client, running_node
 from penstock import Admin
-from penstock.testing import Cluster, running_cluster
+from penstock.apps.control.console_token import TOKEN_FILE
 
+ROOT = Path(__file__).parents[2]
 TOPIC = "user-events"
 PARTITIONS = 3
 POSTS_PER_PHASE = 30
 SESSION_MS = 4_000
 """Of members that a killed service leaves behind, and of brokers."""
 POST_S_MAX = 60
-Services = tuple[Cluster, ServiceProcess, ServiceProcess, NodeProcess, NodeProcess]
+UP = (
+    *("--any-port", "--no-console", "--die-with-parent", *QUICK),
+    *("--session-ms", str(SESSION_MS), "--group-session-ms-min", str(SESSION_MS)),
+)
+
+
+class System:
+    """Five brokers and the gRPC services, as `make run` starts them, and their console."""
+
+    def __init__(self, ready: dict[str, Any], root: Path) -> None:
+        self.bootstrap: str = ready["bootstrap"]
+        self.producer, self.consumer = (
+            f"{ready['services'][name]['host']}:{ready['services'][name]['port']}"
+            for name in ("producer", "consumer")
+        )
+        self.console = TcpConsole(ready["console"])
+        assert (
+            self.console.ask(f"token {(root / 'run' / TOKEN_FILE).read_text().strip()}") == "token accepted"
+        )
+
+    def health(self) -> dict[str, str]:
+        services = json.loads(self.console.ask("status --json"))["services"]
+        return {one["name"]: one["health"] for one in services}
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> Iterator[Services]:
-    brokers = {"default_replication_factor": 3, "session_ms": SESSION_MS, "group_session_ms_min": SESSION_MS}
-    patience = {"REQUEST_TIMEOUT_MS": POST_S_MAX * 1_000}
-    quick = {"SESSION_TIMEOUT_MS": SESSION_MS, "SOCKET_COMMIT_INTERVAL_MS": 50}
-    with (
-        running_cluster(3, tmp_path / "cluster", **brokers) as cluster,
-        running_service(tmp_path, "producer-service", "--bootstrap", cluster.bootstrap) as producer,
-        running_service(tmp_path, "consumer-service", "--bootstrap", cluster.bootstrap) as consumer,
-        running_node(WRITER, tmp_path, PRODUCER_URL=producer.address, **patience) as writer,
-        running_node(READER, tmp_path, CONSUMER_URL=consumer.address, **quick) as reader,
-    ):
-        yield cluster, producer, consumer, writer, reader
+def system(tmp_path: Path) -> Iterator[System]:
+    root, ready_file, log = tmp_path / "cluster", tmp_path / "up.json", tmp_path / "up.log"
+    options = " ".join((*UP, "--data-dir", str(root), "--ready-file", str(ready_file)))
+    make = ["make", "-C", str(ROOT), "run", f"PYTHON={sys.executable}", f"UP={options}"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(make, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def is_ready() -> bool:
+        assert process.poll() is None, log.read_text()
+        return ready_file.exists()
+
+    coordinator = 0
+    try:
+        until(is_ready, "the system did not become ready")
+        ready = json.loads(ready_file.read_text())
+        coordinator = ready["pid"]
+        yield System(ready, root)
+        assert process.wait(EXIT_S_MAX) == 0, log.read_text()
+    finally:
+        if coordinator and is_running(coordinator):
+            os.kill(coordinator, signal.SIGKILL)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 class Posts:
@@ -77,14 +118,35 @@ class Posts:
         self._thread.join()
 
 
-def leader(cluster: Cluster) -> int:
-    with Admin(bootstrap=cluster.bootstrap) as admin:
-        return next(one.leader for one in admin.describe_topic(TOPIC).partitions)
+def use_console(system: System) -> None:
+    """The session that the specification shows."""
+    ask = system.console.ask
+    assert [line.split()[0] for line in ask("status").splitlines()[1:]] == [
+        *("metadata", *(f"broker-{one}" for one in range(1, 6)), "producer", "consumer")
+    ]
+    assert len(ask("broker list").splitlines()) == 1 + 5
+    assert ask("broker stop 3") == "broker-3: stopped; it is stopped now"
+    assert ask("broker start 3").startswith("broker-3: started")
+    assert ask("producer stop") == "producer: stopped; it is stopped now"
+    assert ask("producer start") == "producer: started; it is healthy now"
+    assert ask("consumer restart") == "consumer: restarted; it is healthy now"
 
 
-def test_nothing_acknowledged_is_lost(services: Services) -> None:
-    cluster, producer, consumer, writer, reader = services
-    with http_client(writer) as client:
+def kill_leader(system: System) -> None:
+    with Admin(bootstrap=system.bootstrap) as admin:
+        leader = next(one.leader for one in admin.describe_topic(TOPIC).partitions)
+    assert system.console.ask(f"kill broker {leader}").startswith(f"broker-{leader}: killed")
+
+
+def test_nothing_acknowledged_is_lost(system: System, tmp_path: Path) -> None:
+    use_console(system)
+    patience = {"REQUEST_TIMEOUT_MS": POST_S_MAX * 1_000}
+    quick = {"SESSION_TIMEOUT_MS": SESSION_MS, "SOCKET_COMMIT_INTERVAL_MS": 50}
+    with (
+        running_node(WRITER, tmp_path, PRODUCER_URL=system.producer, **patience) as writer,
+        running_node(READER, tmp_path, CONSUMER_URL=system.consumer, **quick) as reader,
+        http_client(writer) as client,
+    ):
         topic = {"name": TOPIC, "partitions": PARTITIONS, "replicas": 3}
         assert client.post("/api/v1/topics", json=topic).status_code == 201
         with (
@@ -95,12 +157,10 @@ def test_nothing_acknowledged_is_lost(services: Services) -> None:
             posts = Posts(client)
             try:
                 posts.more()
-                cluster.broker(leader(cluster)).kill()
+                kill_leader(system)
                 posts.more()
-                for service in (producer, consumer):
-                    service.kill()
-                with ThreadPoolExecutor() as threads:
-                    list(threads.map(lambda service: service.start(), (producer, consumer)))
+                for name in ("producer", "consumer"):
+                    assert system.console.ask(f"kill {name}").startswith(f"{name}: killed")
                 posts.more()
             finally:
                 posts.stop()
@@ -110,7 +170,9 @@ def test_nothing_acknowledged_is_lost(services: Services) -> None:
             assert set(seen_by_every) == set(seen_by_member) == set(posts.acknowledged)
             assert len(posts.acknowledged) >= 3 * POSTS_PER_PHASE
             _check_committed(reader, member)
-    assert (writer.stop(), reader.stop()) == (0, 0)
+        assert (writer.stop(), reader.stop()) == (0, 0)
+    until(lambda: set(system.health().values()) == {"healthy"}, "not all services are healthy again")
+    assert system.console.ask("shutdown") == "stopping all services"
 
 
 def _check_committed(reader: NodeProcess, member: SocketReader) -> None:
