@@ -95,7 +95,11 @@ def run_local_cluster(
             if show.ready_file is not None:
                 remove_ready_file(show.ready_file)
 
-    return _run_in_background(plan, show, run) if is_detached else run(lambda ready: show.show(ready, form))
+    if not is_detached:
+        return run(lambda ready: show.show(ready, form))
+    for note in (*loaded.notes, *([_without_services(missing)] if missing else [])):
+        say(f"note: {note}", err=True)
+    return _run_in_background(plan, show, run)
 
 
 def _run_in_background(
@@ -118,15 +122,18 @@ def missing_packages() -> list[str]:
     return [name for name in _SERVICE_PACKAGES if find_spec(name.partition(".")[0]) is None]
 
 
+def _without_services(missing: list[str]) -> str:
+    return (
+        f"starting without the producer and consumer services, because {missing[0]} is not installed; install it with"
+        " pip install '.[grpc]' in a clone of the repository, or start with --no-services"
+    )
+
+
 def _tell_unused(system: SystemSettings, missing: list[str], notes: Sequence[str]) -> None:
     for note in notes:
         _log.info(note)
     if missing:
-        _log.warning(
-            "starting without the producer and consumer services, because %s is not installed; install it with"
-            " pip install '.[grpc]' in a clone of the repository, or start with --no-services",
-            missing[0],
-        )
+        _log.warning(_without_services(missing))
     if system.broker_executable:
         _log.info(
             "broker_executable is not used: brokers run from this installation (%s -m penstock)",
