@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BrokerError, StaleMember, UnknownGroup
+from penstock.core.errors import BrokerError, NotNow, StaleMember, UnknownGroup
 from penstock.core.model import NO_EPOCH, TopicPartition
 from penstock.doors.kafka.call import Call
 from penstock.doors.kafka.errors import coordinator_code_of
@@ -138,25 +138,30 @@ class CommittedHandlers:
                     yield 1 + len(indexes) // 8
 
         def answered(outcome: dict[TopicPartition, Committed | BrokerError | None] | BrokerError) -> None:
+            requested, code = request.topics, 0
             if isinstance(outcome, BrokerError):
                 code = coordinator_code_of(outcome)
-                done((self._refused(call, request, code) if call.version < _GROUP_ERROR_FROM else [], code))
-                return
-            requested = request.topics
-            steps = (
-                self._all(call, outcome) if requested is None else self._requested(call, requested, outcome)
-            )
-            self._slices.go(steps, partial(self._fetched, call, done))
+                if requested is None or not _names_partitions(call, outcome):
+                    done(([], code))
+                    return
+                steps = self._requested(call, requested, {}, code)
+            elif requested is None:
+                steps = self._all(call, outcome)
+            else:
+                steps = self._requested(call, requested, outcome)
+            self._slices.go(steps, partial(self._fetched, call, done, code))
 
         yield from self._verbs.fetch(
             call.session, request.group_id, by, wanted, answered, require_stable=require_stable
         )
 
-    def _fetched(self, call: Call, done: Callable[[Any], None], topics: list[Any] | Exception) -> None:
+    def _fetched(
+        self, call: Call, done: Callable[[Any], None], code: int, topics: list[Any] | Exception
+    ) -> None:
         if isinstance(topics, Exception):
             call.connection.close(f"OffsetFetch: {topics}")
         else:
-            done((topics, 0))
+            done((topics, code))
 
     def _name(self, call: Call, topic: Any) -> str | None:
         """The topic's name; None for an unknown id. The name of a missing topic is returned as is."""
@@ -165,16 +170,18 @@ class CommittedHandlers:
         return self._topics.name_of(call.session, topic.topic_id)
 
     def _requested(
-        self, call: Call, topics: Sequence[Any], found: dict[TopicPartition, Any]
+        self, call: Call, topics: Sequence[Any], found: dict[TopicPartition, Any], code: int = 0
     ) -> Sliced[list[Any]]:
+        """`code` is the error of partitions that are not found."""
         answers = []
         for topic in topics:
             name = self._name(call, topic)
-            code = int(ErrorCode.UNKNOWN_TOPIC_ID) if name is None else 0
+            missing = int(ErrorCode.UNKNOWN_TOPIC_ID) if name is None else code
             partitions: list[Any] = []
             for indexes in chunks(topic.partition_indexes):
                 partitions += [
-                    _partition(call, one, found.get(TopicPartition(name or "", one)), code) for one in indexes
+                    _partition(call, one, found.get(TopicPartition(name or "", one)), missing)
+                    for one in indexes
                 ]
                 yield 1 + len(indexes) // 4
             answers.append(_topic(call, topic.name, getattr(topic, "topic_id", bytes(16)), partitions))
@@ -192,15 +199,6 @@ class CommittedHandlers:
             if topic_id is not None or call.version < _BY_ID_FROM:
                 answers.append(_topic(call, name, topic_id or bytes(16), partitions))
         return answers
-
-    def _refused(self, call: Call, request: Any, code: int) -> list[Any]:
-        """Older versions have no group-level error: every partition carries it."""
-        return [
-            _topic(
-                call, topic.name, b"", [_partition(call, one, None, code) for one in topic.partition_indexes]
-            )
-            for topic in request.topics
-        ]
 
     # -- OffsetDelete
 
@@ -232,6 +230,15 @@ class CommittedHandlers:
             answer(body)
 
         yield from self._verbs.delete(call.session, request.group_id, wanted, answered)
+
+
+def _names_partitions(call: Call, error: BrokerError) -> bool:
+    """Whether every partition carries the error of the group. The oldest versions have no other place for it. aiokafka
+    uses later ones and looks at partitions only: without them, a coordinator that moves would look like a group
+    without offsets, and its consumer would lose its position."""
+    if call.version < _GROUP_ERROR_FROM:
+        return True
+    return call.version < _MANY_GROUPS_FROM and isinstance(error, NotNow)
 
 
 def _commit_code(call: Call, error: BrokerError) -> int:
