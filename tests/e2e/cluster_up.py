@@ -48,7 +48,10 @@ class LocalUp:
     def await_ready(self) -> None:
         def is_ready() -> bool:
             assert self.process.poll() is None, self.output()
-            return self.ready_file.exists() and bool(self.ready["pid"] == self.process.pid)
+            try:
+                return bool(self.ready["pid"] == self.process.pid)
+            except FileNotFoundError:  # not written yet, or that of a killed command, removed by this one
+                return False
 
         until(is_ready, "the cluster did not become ready")
 

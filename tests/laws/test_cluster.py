@@ -411,7 +411,10 @@ class ClusterMachine(RuleBasedStateMachine):
         assert self.append(lambda: events)
         self.has_failed = False
         after = self.cluster.partition(found.id)
-        assert broker_id not in (*after.isr, *after.elr)
+        may_lead_on = self.cluster.may_elect_unclean(found.topic_id) and not any(
+            self.cluster.can_lead(one) for one in found.replicas if one != broker_id
+        )
+        assert may_lead_on or broker_id not in (*after.isr, *after.elr)
         if any(map(self.cluster.can_lead, found.isr or found.elr)) and others & set(found.isr):
             assert after.leader in others
 

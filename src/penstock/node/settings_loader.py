@@ -36,6 +36,7 @@ FOREIGN_VARIABLES = {
 """Supported variables of another broker, whose protocol the queue door implements; ours take precedence."""
 
 OTHER_VARIABLES = (
+    "PENSTOCK_API",
     "PENSTOCK_BOOTSTRAP",
     "PENSTOCK_CACHE_DIR",
     "PENSTOCK_COMPAT_BOOTSTRAP",
@@ -43,6 +44,7 @@ OTHER_VARIABLES = (
     "PENSTOCK_DECODER",
     "PENSTOCK_QUEUE",
     "PENSTOCK_REQUIRE_CLIENTS",
+    "PENSTOCK_TOKEN_FILE",
 )
 """Variables with our prefix that are not node settings: those of the command line and the test suite."""
 
