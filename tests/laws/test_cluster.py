@@ -114,7 +114,7 @@ class ClusterMachine(RuleBasedStateMachine):
         has_new_leader = after.leader != before.leader
         is_removed = not set(before.replicas) <= set(after.replicas)
         assert after.leader_epoch == before.leader_epoch + (has_new_leader or is_removed or self.has_failed)
-        if has_new_leader and after.leader != NO_LEADER:
+        if (has_new_leader or self.has_failed) and after.leader != NO_LEADER:
             self.replicas.lead(before, after)
         assert not after.is_moving or set(after.originals) == set(before.originals), (
             "cancelling would not go back"

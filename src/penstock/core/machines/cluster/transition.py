@@ -138,7 +138,9 @@ def _with_leader(
     kind: ElectionKind | None,
     incomplete: Collection[int],
 ) -> PartitionReplicas:
-    elected = elect(after, prospect, kind)
+    # An unclean election takes a replica that has just lost records only if nobody else can lead.
+    candidates = tuple(sorted(after.replicas, key=lambda one: one in incomplete))
+    elected = elect(after._replace(replicas=candidates), prospect, kind)
     if elected.leader == NO_LEADER:
         last = before.leader if before.leader != NO_LEADER else before.last_leader
         if last in incomplete and after.elr:

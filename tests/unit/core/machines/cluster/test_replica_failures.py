@@ -194,6 +194,21 @@ def test_a_topic_that_allows_it_gets_an_unclean_leader_when_nobody_else_is_left(
     assert (after.leader, after.isr, after.elr, after.is_recovering) == (3, (3,), (), True)
 
 
+def test_a_replica_that_failed_is_elected_only_if_nobody_else_can_lead() -> None:
+    play = three()
+    allow_unclean(play)
+    for broker_id in (3, 2):
+        play.fence(broker_id)
+    play.register(3, run=2, previous_epoch=NO_BROKER_EPOCH)
+    play.unfence(3)
+    assert (play.partition("orders").leader, play.partition("orders").elr) == (1, (2,))
+    fail(play, 1)
+    after = play.partition("orders")
+    assert (after.leader, after.isr, after.is_recovering) == (3, (3,), True)
+    play.fence(3)
+    assert play.partition("orders").leader == 1
+
+
 def test_without_it_the_partition_waits_and_allowing_it_elects_at_once() -> None:
     play = three(isr_size_min=1)
     play.set_isr("orders", 1)
