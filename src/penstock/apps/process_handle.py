@@ -37,10 +37,18 @@ class ProcessHandle(Protocol):
 
 
 class SpawnedProcess:
-    """A child of this process."""
+    """A child of this process. `wait` for it once it has been told to end.
+
+    Signals go to a descriptor of it: `Process.send_signal` would first ask whether the child has exited, and would then
+    take its exit code away from `wait`.
+    """
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        try:
+            self._fd = os.pidfd_open(process.pid)
+        except ProcessLookupError:  # it exited at once
+            self._fd = -1
 
     @property
     def pid(self) -> int:
@@ -51,11 +59,14 @@ class SpawnedProcess:
         return self._process.returncode is None
 
     async def wait(self) -> int | None:
-        return await self._process.wait()
+        code = await self._process.wait()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        return code
 
     def send_signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):  # it has just exited
-            self._process.send_signal(number)
+        _send_signal(self._fd, number)
 
 
 class AdoptedProcess:
@@ -84,9 +95,7 @@ class AdoptedProcess:
         return None
 
     def send_signal(self, number: signal.Signals) -> None:
-        if self._fd >= 0:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._fd, number)
+        _send_signal(self._fd, number)
 
     def close(self) -> None:
         """Stop watching; the process runs on. Safe to call again."""
@@ -94,6 +103,12 @@ class AdoptedProcess:
             self._loop.remove_reader(self._fd)
             os.close(self._fd)
             self._fd = -1
+
+
+def _send_signal(fd: int, number: signal.Signals) -> None:
+    if fd >= 0:
+        with suppress(ProcessLookupError):  # it has just exited
+            signal.pidfd_send_signal(fd, number)
 
 
 def boot_time_s() -> float:

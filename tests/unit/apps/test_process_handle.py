@@ -1,15 +1,18 @@
-"""A process of another parent: its end is seen, signals reach it, and its start time is known."""
+"""Processes of this and of another parent: their end is seen, signals reach them, and start times are known."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from penstock.apps.process_handle import AdoptedProcess, boot_time_s, start_time_s
+from conditions import until
+from penstock.apps.process_handle import AdoptedProcess, SpawnedProcess, boot_time_s, start_time_s
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -52,3 +55,27 @@ def test_a_process_that_is_not_watched_any_more_runs_on() -> None:
         asyncio.run(scene())
         assert other.poll() is None
         other.kill()
+
+
+def test_a_signal_to_a_child_that_has_just_exited_leaves_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop does not know of the exit yet when the signal is sent."""
+
+    async def scene() -> int | None:
+        if sys.version_info < (3, 12):  # later versions watch children like this by default
+            watcher = asyncio.PidfdChildWatcher()
+            watcher.attach_loop(asyncio.get_running_loop())
+            monkeypatch.setattr(asyncio.get_event_loop_policy(), "get_child_watcher", lambda: watcher)
+        process = SpawnedProcess(await asyncio.create_subprocess_exec(*SLEEPER))
+        os.kill(process.pid, signal.SIGKILL)
+        stat = Path(f"/proc/{process.pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z", "the child did not exit")
+        process.send_signal(signal.SIGTERM)
+        assert process.is_running
+        code = await process.wait()
+        assert not process.is_running
+        process.send_signal(signal.SIGTERM)
+        return code
+
+    assert asyncio.run(scene()) == -signal.SIGKILL
