@@ -31,7 +31,8 @@ PROBE_S_MAX = 1.0
 SUSPENSE_S_MAX = 0.3
 """How long answers about leaders wait while a broker is suspected to be dead."""
 SUSPENSE_AGAIN_S = 10.0
-"""They do not wait for the same broker again before this time: one that this broker cannot reach may serve others."""
+"""They do not wait for the same broker again before this time, unless it has registered and was reached again: one that
+this broker cannot reach may serve others."""
 GREETING_S_MIN, GREETING_S_MAX = 0.1, 2.0
 """Pause between attempts to reach a broker that has just registered; it doubles."""
 
@@ -107,6 +108,7 @@ class PeerProbes:
         while (broker := self._find(broker_id)) is not None and self._reached.get(broker_id) != broker.epoch:
             if await _knock(broker.listeners[KAFKA_LISTENER]) is Knock.ACCEPTED:
                 self._reached[broker_id] = broker.epoch
+                self._suspected_s.pop(broker_id, None)
                 continue
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, GREETING_S_MAX)

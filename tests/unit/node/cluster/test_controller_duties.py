@@ -90,6 +90,23 @@ def test_answers_about_leaders_wait_while_one_seems_to_be_dead() -> None:
     on_a_cluster(play, has_doors=True, factor=3)
 
 
+def test_answers_wait_again_for_a_broker_that_came_back_and_dies_again() -> None:
+    async def play(nodes: ClusterNodes) -> None:
+        await nodes.converged()
+        await ready(nodes)
+        controller, cluster = nodes.brokers[1].controller, nodes.doors[1].waist.cluster
+        assert controller is not None
+        for _ in range(2):
+            nodes.kill(3)
+            controller.probes.suspect(3)
+            assert cluster.has_suspects
+            await cluster.suspense(SESSION)
+            await nodes.start(3)
+            await ready(nodes)
+
+    on_a_cluster(play, has_doors=True, factor=3)
+
+
 def test_answers_do_not_wait_again_and_again_for_a_leader_that_cannot_be_reached() -> None:
     async def play(nodes: ClusterNodes) -> None:
         await nodes.create(1, "t", 6)
