@@ -228,12 +228,13 @@ class Upstream(asyncio.BufferedProtocol):
         if last:
             self.send(last)
         self.resume()
-        if self._outbox.waiting_bytes or not self._transport.can_write_eof():
+        transport = self._transport
+        if self._outbox.waiting_bytes or transport.is_closing() or not transport.can_write_eof():
             self.close("this broker ended the connection")
             return
-        self._linger = self._loop.call_later(LINGER_S_MAX, self._transport.abort)
+        self._linger = self._loop.call_later(LINGER_S_MAX, transport.abort)
         self._end("this broker ended the connection")
-        self._transport.write_eof()
+        transport.write_eof()
 
     def close(self, why: str) -> None:
         """Disconnect at once."""

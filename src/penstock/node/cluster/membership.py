@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from penstock.core.errors import BrokerError, DuplicateBroker, TornSegment
 from penstock.core.machines.catalog.catalog import Catalog
@@ -116,6 +117,8 @@ class ClusterMembership:
         self._session: BrokerSession | None = None
         self._is_active = False
         self._fenced = asyncio.Event()
+        self._broken = asyncio.Event()
+        """Set if nothing keeps this broker in the cluster any more."""
         self._tasks = Tasks()
         self.failed_replicas: Callable[[], Sequence[PartitionId]] = lambda: ()
         """The replicas of this broker that have failed: others must not count on them."""
@@ -158,7 +161,7 @@ class ClusterMembership:
         except BrokerError:
             self._session.end()
             raise
-        self._tasks.spawn(self._stay())
+        self._tasks.spawn(self._stay(), lambda bug: self._broken.set())
 
     async def _open_session(self) -> BrokerSession:
         """Waits for the session of a predecessor that died. Raises DuplicateBroker if it stays alive."""
@@ -268,19 +271,11 @@ class ClusterMembership:
         broker."""
         while True:
             assert self._session is not None
-            await self._interrupted(self._session)
+            await _first(self._session.ended(), self._fenced.wait())
             # What is true is in the catalog. A fence that is undone by the time it is looked at leaves nothing to do.
             self._fenced.clear()
             if not self._is_well:
                 await self._join_again()
-
-    async def _interrupted(self, session: BrokerSession) -> None:
-        waits = [asyncio.ensure_future(session.ended()), asyncio.ensure_future(self._fenced.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
     async def _join_again(self) -> None:
         if self.has_session:
@@ -302,9 +297,9 @@ class ClusterMembership:
         logger.info("this broker has joined the cluster again", extra={"broker_epoch": self.epoch})
 
     async def lost(self) -> None:
-        """Returns once this broker cannot follow the metadata of its cluster any more: what it knows of leaders and
-        replicas is outdated from then on, so its process has to end."""
-        await self._host.failed.wait()
+        """Returns once this broker cannot follow the metadata of its cluster any more, or cannot stay in it because of
+        a defect: what it knows of leaders and replicas is outdated from then on, so its process has to end."""
+        await _first(self._host.failed.wait(), self._broken.wait())
 
     # -- leave
 
@@ -351,3 +346,13 @@ class ClusterMembership:
                 what,
                 error or "no answer from the metadata log",
             )
+
+
+async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of them returns; the others are cancelled."""
+    tasks = [asyncio.ensure_future(one) for one in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

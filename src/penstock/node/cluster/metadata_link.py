@@ -114,18 +114,16 @@ class MetadataLink:
         return [*self._parts.pop(number, ()), reply]
 
     async def _call(self, message: Message) -> tuple[int, Message]:
-        if self.lost.done():
-            raise ConnectionResetError(self.lost.result())
         number = next(self._numbers)
         reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._write(number, message)
         self._replies[number] = reply
-        self._writer.write(encode(number, message))
         try:
             found = await reply
         except asyncio.CancelledError:
             self._parts.pop(number, None)
-            if self._replies.pop(number, None) is not None and not self.lost.done():
-                self._writer.write(encode(number, Cancel()))
+            if self._replies.pop(number, None) is not None and not self._is_closing:
+                self._write(number, Cancel())
             raise
         if isinstance(found, Failed):
             raise error_of(found)
@@ -134,6 +132,17 @@ class MetadataLink:
             self.close(why)
             raise ConnectionResetError(why)
         return number, found
+
+    def _write(self, number: int, message: Message) -> None:
+        """Raises ConnectionResetError if the connection is gone, which this link may not have heard of yet."""
+        if self._is_closing:
+            self.close("the connection was reset")
+            raise ConnectionResetError(self.lost.result())
+        self._writer.write(encode(number, message))
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._writer.transport.is_closing()
 
     # -- receive
 
@@ -166,7 +175,7 @@ class MetadataLink:
 
     def send(self, message: Message) -> None:
         """Send a message whose reply is read with `next_message`: during the handshake only."""
-        self._writer.write(encode(0, message))
+        self._write(0, message)
 
     def close(self, why: str) -> None:
         """Close the connection; fails all calls. Safe to call again."""

@@ -86,6 +86,8 @@ class EtcdConnection:
         self._writer.transport.abort()
 
     async def _send(self, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> ResponseReader:
+        if self._writer.transport.is_closing():
+            raise ConnectionResetError("the connection was reset")
         self._response = response = ResponseReader(BODY_BYTES_MAX)
         self._writer.write(encode_post(path, str(self.address), headers, body))
         await self._writer.drain()
