@@ -2,8 +2,8 @@
 
 Both share a mechanism: a token bucket for all fetchers of a broker, and a bound of what one Fetch brings of such
 partitions, so that replicas in sync, which are in the same answers, never wait for long. A replica that returns also
-rests after each answer for as long as it took to apply it: that is half of the time of this broker and of its disk,
-however slow they are.
+rests after each answer for a part of the time that it took to apply it: the rest of this broker and its disk are free
+that often, however slow they are.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ CATCH_UP_BYTES_MAX, CATCH_UP_PARTITION_BYTES_MAX = 1 << 20, 256 << 10
 """What one Fetch brings of all partitions that catch up, and of one of them. The answer is read by the leader and
 appended here in a few milliseconds."""
 CATCH_UP_BURST_S = 0.02
+REST_SHARE = 0.25
+"""The rest after an answer, as a share of the time that it took to apply it."""
 
 
 class Throttle:
@@ -52,7 +54,7 @@ class Throttle:
     def rest(self, took_s: float, now_s: float) -> None:
         """To apply what was fetched took this long."""
         if self._rests:
-            self._rests_until_s = max(self._rests_until_s, now_s + took_s)
+            self._rests_until_s = max(self._rests_until_s, now_s + took_s * REST_SHARE)
 
     @property
     def fetch_bytes_max(self) -> int:

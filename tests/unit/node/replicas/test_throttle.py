@@ -7,17 +7,18 @@ from penstock.node.replicas.throttle import (
     CATCH_UP_PARTITION_BYTES_MAX,
     FETCH_BYTES_MIN,
     MOVE_BYTES_MAX,
+    REST_SHARE,
     Throttle,
     catch_up_throttle,
 )
 
 
-def test_a_replica_that_returns_rests_as_long_as_it_worked() -> None:
+def test_a_replica_that_returns_rests_for_a_share_of_the_time_that_it_worked() -> None:
     throttle = catch_up_throttle(lambda: 1 << 40)
     assert throttle.wait_s(10.0) == 0.0
-    throttle.rest(0.5, 10.0)
+    throttle.rest(0.5 / REST_SHARE, 10.0)
     assert (throttle.wait_s(10.0), throttle.wait_s(10.25), throttle.wait_s(10.5)) == (0.5, 0.25, 0.0)
-    throttle.rest(0.5, 11.0)
+    throttle.rest(0.5 / REST_SHARE, 11.0)
     throttle.rest(0.1, 11.0)
     assert throttle.wait_s(11.0) == 0.5, "several fetchers share the limit"
 
