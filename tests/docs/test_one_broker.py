@@ -36,7 +36,8 @@ from pages import (
 from penstock.testing import Broker, running_broker
 from spark.places import HASTE
 
-SECONDS_MAX = 240
+COMMAND_S_MAX = 600
+PAGE_S_MAX = 900
 NC = """#!{python}
 import socket, sys
 with socket.create_connection((sys.argv[-2], int(sys.argv[-1]))) as line:
@@ -83,7 +84,7 @@ class Reader:
             ["bash", "-euc", here],
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=COMMAND_S_MAX,
             env={**self._environment, **variables},
             cwd=self.home,
         )
@@ -201,6 +202,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         yield Reader(broker, tmp_path_factory.mktemp("reader"))
 
 
+@pytest.mark.timeout(PAGE_S_MAX)
 @pytest.mark.parametrize("page", ORDER)
 def test_a_page_after_those_before_it(reader: Reader, page: str) -> None:
     PLAYS[page](reader)
