@@ -1,7 +1,7 @@
 # The same targets locally and in CI. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run build demo test test-cluster spark lint tidy check format docs stubs proto bench race steady fuzz hostile crash failover chaos sim spark-proof clean
+.PHONY: help setup run build demo test test-cluster spark lint tidy check format docs site stubs proto bench race steady fuzz hostile crash failover chaos sim spark-proof clean
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -73,6 +73,9 @@ format: setup ## format the code
 
 docs: setup ## regenerate the pages that derive from the code
 	@$(PY) -m penstock.apps.cli.reference docs
+
+site: ## build the documentation site into build/site/html, with packages of its own
+	@PYTHON="$(PYTHON)" tools/site
 
 stubs: setup ## regenerate the types of Kafka's messages from their field tables
 	@$(PY) tools/kafka_stubs.py

@@ -1,14 +1,16 @@
-"""asyncio clients: several tasks write while another one reads. Needs a running broker."""
+"""asyncio clients: several tasks write while another one reads. Ends by itself. Needs a running broker."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from penstock import AsyncAdmin, AsyncConsumer, AsyncProducer
 
 TOPIC = "example-readings"
 SENSORS = 3
 READINGS = 5
+READ_S_MAX = 60
 
 
 async def measure(producer: AsyncProducer, sensor: int) -> None:
@@ -33,7 +35,13 @@ async def main() -> None:
     ):
         watching = asyncio.create_task(watch(consumer))
         await asyncio.gather(*(measure(producer, sensor) for sensor in range(SENSORS)))
-        print(f"warmest of {SENSORS * READINGS} readings: {await watching}")
+        try:
+            warmest = await asyncio.wait_for(watching, READ_S_MAX)
+        except TimeoutError:
+            sys.exit(
+                f"Not all readings of topic {TOPIC} arrived within {READ_S_MAX} s: see the log of the broker."
+            )
+        print(f"warmest of {SENSORS * READINGS} readings: {warmest}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Prints the messages of a topic until Ctrl-C, or COUNT of them. Needs a running broker.
+"""Prints the messages of a topic until Ctrl-C, or COUNT of them. Waits for messages that are not there yet.
+
+Needs a running broker.
 
 python examples/consume.py [TOPIC] [COUNT]
 """
@@ -15,6 +17,8 @@ def main(topic: str = "example-orders", count: str = "") -> None:
         admin.create_topic(topic, if_not_exists=True)
     with Consumer(topic, value_serializer="json", key_serializer="string") as consumer:
         left = int(count) if count else -1
+        wanted = f"{count} messages" if count else "messages"
+        print(f"waiting for {wanted} of topic {topic}; Ctrl-C stops", file=sys.stderr, flush=True)
         while left:
             message = consumer.poll(1.0)
             if message is not None:

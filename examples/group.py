@@ -1,4 +1,7 @@
-"""A consumer group: two members in two threads, each with half of the partitions. Needs a running broker."""
+"""A consumer group: two members in two threads, each with half of the partitions. Ends by itself.
+
+Needs a running broker.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from penstock import Admin, Consumer, Producer
 
 TOPIC, GROUP, PARTITIONS, PARCELS = "example-parcels", "example-packers", 4, 60
 SHARE_S_MAX = 60
+PACK_S_MAX = 60
 
 handled: Counter[str] = Counter()
 all_handled = threading.Event()
@@ -54,6 +58,10 @@ def main() -> None:
         with Producer(partitioning="round_robin") as producer:
             for number in range(PARCELS):
                 producer.send(TOPIC, f"parcel {number}")
+        if not all_handled.wait(PACK_S_MAX):
+            sys.exit(
+                f"Only {handled.total()} of {PARCELS} parcels arrived within {PACK_S_MAX} s: see the log of the broker."
+            )
         for member in members:
             member.join()
         lag = sum(row.lag for row in admin.lag(GROUP))

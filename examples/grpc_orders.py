@@ -4,7 +4,7 @@
     python examples/grpc_orders.py [COUNT]
 
 PENSTOCK_PRODUCER and PENSTOCK_CONSUMER are the addresses of the services; default 127.0.0.1:9193 and 127.0.0.1:9194.
-Needs `pip install 'penstock[grpc]'`.
+Needs the extra `grpc`: `pip install '.[grpc]'` in the clone. Ends by itself.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ from penstock.v1 import (
 )
 
 TOPIC = "example-grpc-orders"
+CALL_S_MAX = 30
 
 
 def write(count: int) -> None:
     with grpc.insecure_channel(os.environ.get("PENSTOCK_PRODUCER", "127.0.0.1:9193")) as channel:
         topics = topics_pb2_grpc.TopicsStub(channel)
-        topics.CreateTopic(topics_pb2.CreateTopicRequest(name=TOPIC, partitions=3, if_not_exists=True))
+        topics.CreateTopic(
+            topics_pb2.CreateTopicRequest(name=TOPIC, partitions=3, if_not_exists=True), timeout=CALL_S_MAX
+        )
         orders = [
             message_pb2.Message(key=b"customer-%d" % (number % 3), value=b'{"order": %d}' % number)
             for number in range(count)
@@ -39,7 +42,7 @@ def write(count: int) -> None:
         request = producer_pb2.ProduceRequest(
             topic=TOPIC, messages=orders, ack_level=message_pb2.ACK_LEVEL_ALL
         )
-        response = producer_pb2_grpc.ProducerStub(channel).Produce(request, timeout=30)
+        response = producer_pb2_grpc.ProducerStub(channel).Produce(request, timeout=CALL_S_MAX)
         print(f"{len(response.outcomes) - response.failed_count} orders written")
 
 
@@ -50,7 +53,8 @@ def read(count: int) -> None:
     requests.put(consumer_pb2.SubscribeRequest(start=start))
     found = 0
     with grpc.insecure_channel(os.environ.get("PENSTOCK_CONSUMER", "127.0.0.1:9194")) as channel:
-        for event in consumer_pb2_grpc.ConsumerStub(channel).Subscribe(iter(requests.get, None)):
+        stub = consumer_pb2_grpc.ConsumerStub(channel)
+        for event in stub.Subscribe(iter(requests.get, None), timeout=CALL_S_MAX):
             if event.HasField("batch"):
                 found += len(event.batch.messages)
                 handled = consumer_pb2.Handled(batch_id=event.batch.batch_id)
@@ -61,8 +65,11 @@ def read(count: int) -> None:
 
 
 def main(count: str = "10") -> None:
-    write(int(count))
-    read(int(count))
+    try:
+        write(int(count))
+        read(int(count))
+    except grpc.RpcError as error:
+        sys.exit(f"{error.code().name}: {error.details()}. Do the broker and both services run?")
 
 
 if __name__ == "__main__":

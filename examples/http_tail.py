@@ -3,7 +3,7 @@
     python examples/http_tail.py TOPIC [QUERY] [COUNT]
 
 QUERY is described in docs/protocols/http.md, for example `offset=earliest&json=level:error`. Exits after COUNT
-messages. PENSTOCK_HTTP is the HTTP address; default 127.0.0.1:9080.
+messages, without COUNT on Ctrl-C. PENSTOCK_HTTP is the HTTP address; default 127.0.0.1:9080.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def tail(address: str, topic: str, query: str) -> Iterator[dict[str, object]]:
 
 def main(topic: str, query: str = "", count: str = "0") -> None:
     address = os.environ.get("PENSTOCK_HTTP", "127.0.0.1:9080")
+    wanted = "messages" if count == "0" else f"{count} messages"
+    print(f"waiting for {wanted} of topic {topic}; Ctrl-C stops", file=sys.stderr, flush=True)
     for number, message in enumerate(tail(address, topic, query), 1):
         print(json.dumps(message), flush=True)
         if number == int(count):
@@ -60,4 +62,7 @@ def main(topic: str, query: str = "", count: str = "0") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except KeyboardInterrupt:
+        print("stopped")

@@ -1,7 +1,8 @@
-"""A work queue: two workers share the messages, one message is rejected. Needs a running broker."""
+"""A work queue: two workers share the messages, one message is rejected. Ends by itself. Needs a running broker."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ from penstock import BrokerClient
 from penstock.client.queue import Message, Reject
 
 TOPIC, SUBSCRIPTION, TASKS = "example-tasks", "example-workers", 40
+WORK_S_MAX = 60
 
 done: Counter[str] = Counter()
 all_done = threading.Event()
@@ -31,6 +33,20 @@ def worker(name: str) -> BrokerClient:
     return client
 
 
+def settle(boss: BrokerClient) -> None:
+    """Wait until every message is handled or a dead letter."""
+    ends_s = time.monotonic() + WORK_S_MAX
+    all_done.wait(WORK_S_MAX)
+    while left := sum(
+        one["unsettled_count"] for one in boss.describe_subscription(SUBSCRIPTION)["partitions"]
+    ):
+        if time.monotonic() > ends_s:
+            sys.exit(
+                f"{left} tasks are left after {WORK_S_MAX} s: has {SUBSCRIPTION} other members, which hold them?"
+            )
+        time.sleep(0.05)
+
+
 def main() -> None:
     with BrokerClient(client_id="boss") as boss:
         boss.create_topic(TOPIC)
@@ -39,9 +55,7 @@ def main() -> None:
         boss.publish_text(TOPIC, "impossible", urgency="high")
         for number in range(TASKS):
             boss.publish_text(TOPIC, f"task {number}")
-        all_done.wait()
-        while sum(one["unsettled_count"] for one in boss.describe_subscription(SUBSCRIPTION)["partitions"]):
-            time.sleep(0.05)
+        settle(boss)
         for client in workers:
             client.disconnect()
         for name, count in sorted(done.items()):

@@ -21,9 +21,8 @@ SECONDS_MAX = 30
 RUN_S_MAX = 120
 TESTS = "def test_"
 ANYTHING = "…"
-ON_SPARK = ("penstock sql", "penstock pipeline", "cd ")
-"""How the commands of README's section on Spark begin; tests/spark runs them."""
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TOKEN = re.compile(r'"([^"]*)"|(\.+)|([0-9a-f]+)')
 
@@ -32,6 +31,11 @@ _TOKEN = re.compile(r'"([^"]*)"|(\.+)|([0-9a-f]+)')
 
 def blocks(page: str) -> list[str]:
     return _BLOCK.findall((ROOT / page).read_text("utf-8"))
+
+
+def fences(page: str) -> list[tuple[str, str]]:
+    """Every block of a page, with its language."""
+    return _FENCE.findall((ROOT / page).read_text("utf-8"))
 
 
 def run_python(broker: Broker, *words: str) -> None:

@@ -6,6 +6,7 @@ group, a transaction, five protocols on one log, a cluster of three brokers, and
 
 from __future__ import annotations
 
+import logging
 import sys
 
 from shop import story
@@ -16,6 +17,7 @@ from demo.stage import Stage
 
 def main() -> int:
     """Run all scenarios; the exit code is 0 if all checks passed."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it warns about brokers that the demo kills
     stage = Stage()
     acts = [durability.play, groups.play, transactions.play, doors.play, cluster.play, story.play]
     outcomes = [act(stage) for act in acts]

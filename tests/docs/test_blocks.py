@@ -1,4 +1,4 @@
-"""Every Python block of the pages for users runs as it stands, against a real broker, in the order of the page."""
+"""Blocks of pages that are tests run as such; options in blocks exist. test_one_broker.py runs all other blocks."""
 
 from __future__ import annotations
 
@@ -8,21 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pages import ROOT, TESTS, blocks, run_blocks, run_python
+from pages import ROOT, TESTS, blocks, run_python
 from penstock.testing import Broker, running_broker
-
-PAGES = ("README.md", "docs/clients.md", "docs/queue.md", "docs/testing.md")
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     with running_broker(storage="memory") as running:
         yield running
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_blocks_run(broker: Broker, page: str, tmp_path: Path) -> None:
-    run_blocks(broker, page, tmp_path)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])

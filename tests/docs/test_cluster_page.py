@@ -23,7 +23,8 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
 
 def test_the_commands_for_one_machine_run_as_printed(tmp_path: Path) -> None:
     with cluster_up(tmp_path, brokers=3) as up:
-        run_commands(commands("docs/cluster.md"), up.ready["bootstrap"], tmp_path)
+        readme = commands("README.md", "Several brokers")
+        run_commands([*readme, *commands("docs/cluster.md")], up.ready["bootstrap"], tmp_path)
 
 
 def test_the_table_of_ports_is_what_the_plan_says() -> None:

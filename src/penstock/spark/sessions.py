@@ -7,11 +7,13 @@ import os
 import shutil
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.spark.java import NoJava, find_java
+from penstock.spark.java import NoJava, find_java, quiet_home
 from penstock.spark.scripts import quick_python
 from penstock.spark.threads import enable_threads
 
@@ -41,6 +43,10 @@ OF_THE_DRIVER = {
     "spark.driver.host": "127.0.0.1",
 }
 """Settings that only a driver started here accepts. For a master on another machine, override the last two."""
+
+LOG_LEVEL = "spark.log.level"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOG_FILE = Path(__file__).with_name("log4j2.properties")
 
 
 class CannotStart(Exception):
@@ -105,13 +111,45 @@ def _running(sql: Any) -> Any | None:
 def _start(sql: Any, master: str, app_name: str, conf: dict[str, str]) -> Any:
     _prepare_environment(_worker_python(master, Path(sql.__file__).parents[1]))
     wanted = {**ANYWHERE, **OF_THE_DRIVER, "spark.sql.shuffle.partitions": str(_cores(master)), **conf}
+    if _has_default_logs(conf):
+        wanted[JAVA_OPTIONS] = (
+            f'{conf.get(JAVA_OPTIONS, "")} "-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"'.strip()
+        )
     builder = sql.SparkSession.builder.master(master).appName(app_name)
     try:
-        made = _configured(builder, wanted).getOrCreate()
+        with _quiet_java():
+            made = _configured(builder, wanted).getOrCreate()
     except Exception as error:
         raise CannotStart(_why(error, master)) from error
-    made.sparkContext.setLogLevel(wanted.get("spark.log.level", "ERROR"))
+    made.sparkContext.setLogLevel(wanted.get(LOG_LEVEL, "ERROR"))
     return made
+
+
+def _has_default_logs(conf: dict[str, str]) -> bool:
+    """Whether nobody has chosen what the JVM logs: neither these settings, nor a file where Spark looks for one."""
+    if LOG_LEVEL in conf or "log4j" in conf.get(JAVA_OPTIONS, ""):
+        return False
+    home = os.environ.get("SPARK_HOME")
+    places = [os.environ.get("SPARK_CONF_DIR"), f"{home}/conf" if home else None]
+    return not any(place and any(Path(place).glob("log4j2.*")) for place in places)
+
+
+@contextmanager
+def _quiet_java() -> Iterator[None]:
+    """Start the JVM of this block with a wrapper around the Java in use; JAVA_HOME is as before afterwards."""
+    before = os.environ.get("JAVA_HOME")
+    home = quiet_home()
+    if home is None:
+        yield
+        return
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before
 
 
 def _configured(builder: Any, conf: dict[str, str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Any
 
 from confluent_kafka import (
@@ -198,7 +199,9 @@ class ConfluentClient:
 
     def replace_configs(self, topic: str, configs: dict[str, str]) -> None:
         resource = ConfigResource(ResourceType.TOPIC, topic, set_config=configs)
-        (future,) = self._admin.alter_configs([resource]).values()
+        with warnings.catch_warnings():  # this call is deprecated, and what older programs send
+            warnings.filterwarnings("ignore", "alter_configs has been deprecated", DeprecationWarning)
+            (future,) = self._admin.alter_configs([resource]).values()
         _wait(future)
 
     def change_configs(self, topic: str, changes: dict[str, str | None]) -> None:

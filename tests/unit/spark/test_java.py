@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from penstock.spark import java, sessions
-from penstock.spark.java import NoJava, find_java
+from penstock.spark.java import NoJava, find_java, quiet_home
 
 
 def home_of(place: Path, says: str) -> Path:
@@ -78,6 +79,26 @@ def test_the_wheels_java_is_wrapped_once() -> None:
     before = script.stat().st_mtime_ns
     assert find_java() == home
     assert script.stat().st_mtime_ns == before
+
+
+def test_a_java_is_run_without_the_module_that_it_warns_about(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    echo = tmp_path / "a home" / "bin" / "java"
+    echo.parent.mkdir(parents=True)
+    echo.write_text('#!/bin/sh\necho "$@"\n')
+    echo.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(echo.parent.parent))
+    home = quiet_home()
+    assert home is not None and home != echo.parent.parent
+    words = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "Main"]
+    ran = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True)
+    assert ran.stdout == "-Dx=a b Main\n"
+
+
+def test_without_a_java_there_is_nothing_to_quieten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert quiet_home() is None
 
 
 def test_a_session_says_why_it_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:

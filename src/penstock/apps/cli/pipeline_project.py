@@ -1,10 +1,17 @@
-"""The example project of `penstock pipeline init`, which a test runs. Never overwrites a file."""
+"""The example project of `penstock pipeline init`, which a test runs. Never overwrites a file.
+
+Its topics begin with the name of the project, so that several projects can share a broker.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from penstock.apps.cli.failures import StartFailed
+
+PROJECT = "PROJECT"
+"""Stands for the name of the project in the files below."""
 
 FILES = {
     "pipelines.yaml": """\
@@ -17,20 +24,20 @@ spark:
 
 pipelines:
   orders-lake:
-    source: {topics: [orders]}
+    source: {topics: [PROJECT_orders]}
     decode:
       format: json
       schema: order_id bigint, customer string, amount double, ordered_at timestamp
       required: [order_id, amount]
       expect: {positive amount: amount > 0}
-      dead_letters: {topic: orders.dlq}
+      dead_letters: {topic: PROJECT_orders.dlq}
     sink:
       table: lake/orders
       partition_by: [_date]
       keep_raw: true
 
   revenue:
-    source: {topics: [orders]}
+    source: {topics: [PROJECT_orders]}
     decode:
       schema: order_id bigint, customer string, amount double, ordered_at timestamp
       dead_letters: {table: lake/revenue-dlq}
@@ -43,7 +50,7 @@ pipelines:
           # still count. The last windows stay open until a newer order arrives, however much time passes.
           watermark: 10 seconds
           compute: {orders: count(*), revenue: "round(sum(amount), 2)"}
-    sink: {topic: revenue, key: window_start}
+    sink: {topic: PROJECT_revenue, key: window_start}
 """,
     "steps.py": '''\
 """Steps of the pipelines: each takes a DataFrame and returns one."""
@@ -57,9 +64,9 @@ def sensible_orders(orders: DataFrame) -> DataFrame:
     "make_orders.sh": """\
 #!/bin/sh
 # Writes a few sample orders; the last two are invalid on purpose.
-penstock topic create orders --partitions 2 2>/dev/null
-penstock topic create orders.dlq 2>/dev/null
-penstock topic create revenue 2>/dev/null
+set -e
+penstock topic create --if-not-exists --partitions 2 PROJECT_orders
+penstock topic create --if-not-exists PROJECT_orders.dlq PROJECT_revenue
 {
   for number in 1 2 3 4 5 6 7 8; do
     printf '{"order_id": %d, "customer": "c%d", "amount": %d.5, ' $number $number $number
@@ -67,7 +74,7 @@ penstock topic create revenue 2>/dev/null
   done
   echo '{"order_id": 9, "amount": "a lot"}'
   echo 'not even JSON'
-} | penstock pub --topic orders
+} | penstock pub --topic PROJECT_orders
 """,
 }
 
@@ -81,6 +88,12 @@ def write_project(directory: Path) -> list[Path]:
         )
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in FILES.items():
-        (directory / name).write_text(content, "utf-8")
+        (directory / name).write_text(content.replace(PROJECT, project_name(directory)), "utf-8")
     (directory / "make_orders.sh").chmod(0o755)
     return [directory / name for name in FILES]
+
+
+def project_name(directory: Path) -> str:
+    """The name of a directory as the beginning of topic names that SQL takes without quotes: `first_shop`."""
+    found = re.sub(r"[^a-z0-9]+", "_", directory.resolve().name.lower()).strip("_")
+    return found if found[:1].isalpha() else f"project_{found}".rstrip("_")

@@ -48,7 +48,7 @@ def test_list_and_status(project: str) -> None:
     listed = json.loads(run("list", "-f", project, "-o", "json").output)
     assert [(one["name"], one["kind"], one["to"]) for one in listed] == [
         ("orders-lake", "lake", "lake/orders"),
-        ("revenue", "aggregate", "revenue"),
+        ("revenue", "aggregate", "shop_revenue"),
     ]
     assert "orders-lake" in run("list", "-f", project).output
     looks = json.loads(run("status", "-f", project, "-o", "json").output)
@@ -140,8 +140,8 @@ def test_a_spark_that_cannot_start_is_the_status_of_every_pipeline(
 def test_topics_that_are_missing_are_reported_with_their_line(project: str, broker: Broker) -> None:
     """And with what else is wrong in the file; topics for dead letters are none of that."""
     with connected(broker) as cluster:
-        create(cluster, "orders")
-        create(cluster, "revenues")
+        create(cluster, "shop_orders")
+        create(cluster, "shop_revenues")
     file = Path(project)
     wrong = file.read_text().replace("required: [order_id, amount]", "required: [order_id, amuont]")
     file.write_text(wrong.replace("${PENSTOCK_BOOTSTRAP:-127.0.0.1:9092}", broker.bootstrap))
@@ -150,7 +150,8 @@ def test_topics_that_are_missing_are_reported_with_their_line(project: str, brok
     assert done.output.splitlines() == [
         "Error: pipelines.yaml:14: pipelines.orders-lake.decode.required: there is no column 'amuont'. "
         "Did you mean 'amount'?",
-        "pipelines.yaml:36: pipelines.revenue.sink.topic: there is no topic 'revenue'. Did you mean 'revenues'?",
+        "pipelines.yaml:36: pipelines.revenue.sink.topic: there is no topic 'shop_revenue'. "
+        "Did you mean 'shop_revenues'?",
     ]
     file.write_text(
         file.read_text().replace("amuont", "amount").replace("topic: revenue,", "topic: revenues,")
