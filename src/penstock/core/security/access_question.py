@@ -27,10 +27,10 @@ from penstock.core.security.decision import (
     explain_access,
     related_acls,
 )
+from penstock.core.security.security_limits import QUESTION_CHARS_MAX
 from penstock.core.session import ANONYMOUS
 
 EXAMPLE = 'write it as in "may alice read orders?" or "may alice describe group billing from 10.0.0.1?"'
-QUESTION_CHARS_MAX = 4_096
 UNNAMED_HOST = ""
 """The host of a question without one: ACLs for every host apply, those for a single host do not."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.core.access import Operation, Resource, ResourceType
+from penstock.core.errors import InvalidConfig
+from penstock.core.security.acl import WILDCARD
 from penstock.core.security.acl_table import AclTable
 from penstock.core.security.bounded_cache import BoundedCache
 from penstock.core.security.decision import AccessDecision, AccessRequest, decide_access, decide_any_access
@@ -15,6 +17,22 @@ from penstock.core.security.security_limits import DECISIONS_CACHED_MAX
 from penstock.core.session import Session
 
 _Key = tuple[str, str, Operation, Resource]
+
+
+def parse_super_users(text: str) -> frozenset[str]:
+    """Principals in the form of Kafka's `super.users`, as in `User:alice;User:CN=bob,O=org`. Raises InvalidConfig."""
+    principals = [one.strip() for one in text.split(";") if one.strip()]
+    for principal in principals:
+        kind, _, name = principal.partition(":")
+        if not kind or not name:
+            raise InvalidConfig(
+                f"super users: {principal!r} is not a principal; write a type and a name, as in User:alice"
+            )
+        if name == WILDCARD:
+            raise InvalidConfig(
+                f"super users: {principal!r} does not stand for everybody; name each super user"
+            )
+    return frozenset(principals)
 
 
 class AclAuthorizer:

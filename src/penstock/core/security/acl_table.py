@@ -31,7 +31,8 @@ class AclTable:
         self.version = 0
         self._acls: dict[Acl, None] = {}
         self._patterns: dict[_Pattern, dict[str, _ByHost]] = {}
-        self._by_principal: dict[tuple[int, str], dict[Acl, None]] = {}
+        self._by_principal: dict[tuple[int, str], dict[Acl, str]] = {}
+        """The ACLs of a principal for each resource type, with their hosts in the form in which they are compared."""
         self._prefix_counts: dict[int, dict[int, int]] = {}
         """How many prefixed patterns of each length a resource type has."""
         self._lengths: dict[int, tuple[int, ...]] = {}
@@ -59,9 +60,9 @@ class AclTable:
         pattern = _pattern_of(acl)
         if pattern not in self._patterns:
             self._count(acl, 1)
-        by_host = self._patterns.setdefault(pattern, {}).setdefault(acl.principal, {})
-        by_host.setdefault(canonical_host(acl.host), {})[acl] = None
-        self._by_principal.setdefault((acl.resource_type, acl.principal), {})[acl] = None
+        host = canonical_host(acl.host)
+        self._patterns.setdefault(pattern, {}).setdefault(acl.principal, {}).setdefault(host, {})[acl] = None
+        self._by_principal.setdefault((acl.resource_type, acl.principal), {})[acl] = host
 
     def remove(self, acl: Acl) -> None:
         """Remove this ACL and no other; nothing happens if it is not there."""
@@ -126,8 +127,8 @@ class AclTable:
         where = (canonical_host(host), WILDCARD)
         who = (principal, EVERY_PRINCIPAL) if principal != EVERY_PRINCIPAL else (principal,)
         for one in who:
-            for acl in self._by_principal.get((resource_type, one), ()):
-                if canonical_host(acl.host) in where:
+            for acl, place in self._by_principal.get((resource_type, one), {}).items():
+                if place in where:
                     yield acl
 
     def hosts_of(self, resource_type: int, principal: str) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from enum import StrEnum
-from itertools import islice
+from heapq import nsmallest
 from typing import NamedTuple
 
 from penstock.core.access import Operation, Resource
@@ -132,8 +132,8 @@ def _dominating(acl: Acl, literals: Mapping[str, Acl], prefixes: Mapping[str, Ac
 
 def related_acls(table: AclTable, request: AccessRequest) -> list[Acl]:
     """Some ACLs on the resource that did not decide: the reader sees what is missing. Those of the principal first."""
-    found = islice(table.related(*request.resource), RELATED_ACLS_MAX)
-    return sorted(found, key=lambda one: (one.principal != request.principal, one))
+    found = table.related(*request.resource)
+    return nsmallest(RELATED_ACLS_MAX, found, key=lambda one: (one.principal != request.principal, one))
 
 
 def explain_access(request: AccessRequest, decision: AccessDecision) -> str:

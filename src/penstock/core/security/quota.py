@@ -89,6 +89,11 @@ class AppliedQuota(NamedTuple):
     meter: tuple[str | None, str | None]
 
 
+def quota_user(principal: str) -> str:
+    """The user name of a principal, which quotas are for, whatever the type of the principal."""
+    return principal.partition(":")[2]
+
+
 def user_entity(user: str | None) -> QuotaEntity:
     return QuotaEntity(((EntityType.USER, user),))
 

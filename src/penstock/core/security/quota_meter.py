@@ -26,7 +26,7 @@ THROTTLE_MS_MAX = 2**31 - 1
 _PERCENT_PER_NS = 100.0 / 1_000_000_000
 
 _Meter = TypeVar("_Meter", SampledRate, TokenBucket)
-_Meters = tuple[str, str | None, str | None]
+_MeterKey = tuple[str, str | None, str | None]
 
 
 class QuotaMeter:
@@ -124,12 +124,12 @@ class _Recent(Generic[_Meter]):
 
     def __init__(self, meters_max: int) -> None:
         self._meters_max = meters_max
-        self._meters: OrderedDict[_Meters, _Meter] = OrderedDict()
+        self._meters: OrderedDict[_MeterKey, _Meter] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._meters)
 
-    def get(self, key: _Meters, make: Callable[[], _Meter]) -> _Meter:
+    def get(self, key: _MeterKey, make: Callable[[], _Meter]) -> _Meter:
         found = self._meters.get(key)
         if found is None:
             found = self._meters[key] = make()

@@ -10,7 +10,7 @@ ACL_TEXT_CHARS_MAX = 1_024
 ACL_REMOVALS_MAX = 10_000
 """ACLs that one request removes; Kafka's limit."""
 
-CREDENTIALS_MAX = 100_000
+CREDENTIALS_MAX = 50_000
 """SCRAM credentials of all users, in memory on every broker."""
 
 USER_BYTES_MAX = 255
@@ -42,3 +42,6 @@ DECISIONS_CACHED_MAX = 65_536
 
 RELATED_ACLS_MAX = 20
 """ACLs that an explanation lists besides the one that decided."""
+
+QUESTION_CHARS_MAX = 4_096
+"""A question about access in words: room for the longest principal and the longest name."""

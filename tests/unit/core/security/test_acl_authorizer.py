@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.core.access import Operation, ResourceType, topic_resource
+from penstock.core.errors import InvalidConfig
 from penstock.core.security.acl import Acl, AclOperation, AclResourceType, PatternType, Permission
-from penstock.core.security.acl_authorizer import AclAuthorizer
+from penstock.core.security.acl_authorizer import AclAuthorizer, parse_super_users
 from penstock.core.security.acl_table import AclTable
 from penstock.core.security.decision import AccessReason
 from penstock.core.session import Session
@@ -60,3 +63,15 @@ def test_a_small_cache_decides_as_a_large_one() -> None:
         for number in range(20):
             decision = authorizer.decide(SESSION, Operation.WRITE, topic_resource(f"orders-{number}"))
             assert decision.reason is AccessReason.ALLOWED_BY_ACL
+
+
+def test_super_users_are_written_as_in_kafka() -> None:
+    text = " User:alice; User:CN=bob,O=example;;"
+    assert parse_super_users(text) == {"User:alice", "User:CN=bob,O=example"}
+    assert parse_super_users("") == frozenset()
+
+
+@pytest.mark.parametrize("text", ["alice", "User:", ":alice", "User:alice;User:*"])
+def test_super_users_that_name_nobody_are_refused(text: str) -> None:
+    with pytest.raises(InvalidConfig, match="super users"):
+        parse_super_users(text)

@@ -15,6 +15,7 @@ from penstock.core.security.decision import (
     explain_access,
     related_acls,
 )
+from penstock.core.security.security_limits import RELATED_ACLS_MAX
 
 ALICE = "User:alice"
 HOST = "10.0.0.1"
@@ -121,3 +122,6 @@ def test_explanations_without_an_acl() -> None:
     assert "is a super user" in explain_access(request, decide_access(table, {"User:\n"}, request))
     about = AccessRequest(ALICE, HOST, Operation.WRITE, ORDERS)
     assert [one.principal for one in related_acls(table, about)] == [ALICE, "User:bob"]
+    crowd = AclTable([*(READ._replace(principal=f"User:a{number}") for number in range(50)), READ])
+    assert len(related_acls(crowd, about)) == RELATED_ACLS_MAX
+    assert related_acls(crowd, about)[0] == READ

@@ -15,6 +15,7 @@ from penstock.core.security.quota import (
     client_entity,
     ip_entity,
     parse_entity,
+    quota_user,
     user_client_entity,
     user_entity,
 )
@@ -138,3 +139,8 @@ def test_valid_quotas_are_accepted() -> None:
     assert check_quota(user_entity("a"), "producer_byte_rate", 2.0**63 - 1) is None
     assert check_quota(client_entity(None), "request_percentage", 0.5) is None
     assert check_quota(ip_entity(None), "connection_creation_rate", 1.0) is None
+
+
+def test_quotas_are_for_the_name_of_a_principal() -> None:
+    assert quota_user("User:alice") == "alice"
+    assert quota_user("User:CN=a:b") == "CN=a:b"
