@@ -39,6 +39,25 @@ def test_a_long_name() -> None:
     assert format_name(decode_rdns(name.public_bytes())) == "STREET=" + "x" * 300
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("0c03746162", "CN=tab"),
+        ("1403743631", "CN=t61"),
+        ("160469613540", "CN=ia5@"),
+        ("1203313233", "CN=#1203313233"),
+        ("1c0400000075", "CN=#1c0400000075"),
+        ("1e020041", "CN=A"),
+    ],
+)
+def test_types_of_strings(value: str, shown: str) -> None:
+    """Java shows numeric and universal strings by their bytes."""
+    pair = bytes.fromhex("0603550403" + value)
+    for tag in (0x30, 0x31, 0x30):
+        pair = bytes([tag, len(pair)]) + pair
+    assert format_name(decode_rdns(pair)) == shown
+
+
 def test_a_value_that_is_no_string_is_shown_by_its_bytes() -> None:
     # CN with a value of type INTEGER 5
     assert format_name(decode_rdns(bytes.fromhex("300c310a30080603550403020105"))) == "CN=#020105"
