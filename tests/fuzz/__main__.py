@@ -28,9 +28,16 @@ SAMPLES = 8
 
 
 def all_targets() -> tuple[Target, ...]:
-    from fuzz import coordinators, door, further_doors, gossip, http_door, links, metadata, stored, wire
+    from fuzz import coordinators, door, further_doors, gossip, http_door, links, metadata, sasl, stored, wire
 
-    doors = (*door.TARGETS, *further_doors.TARGETS, *http_door.TARGETS, *links.TARGETS, *metadata.TARGETS)
+    doors = (
+        *door.TARGETS,
+        *further_doors.TARGETS,
+        *http_door.TARGETS,
+        *links.TARGETS,
+        *metadata.TARGETS,
+        *sasl.TARGETS,
+    )
     return (*wire.TARGETS, *gossip.TARGETS, *stored.TARGETS, *coordinators.TARGETS, *doors)
 
 

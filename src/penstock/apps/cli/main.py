@@ -73,6 +73,7 @@ class LazyGroup(click.Group):
         "bench": "penstock.apps.cli.bench:bench",
         "pipeline": "penstock.apps.cli.pipeline:pipeline",
         "config": "penstock.apps.cli.config:config",
+        "security": "penstock.apps.cli.security:security",
         "health": "penstock.apps.cli.health:health",
         "completion": "penstock.apps.cli.completion:completion",
     },

@@ -1,0 +1,1 @@
+"""Values of authentication: secrets, SCRAM credentials, names in certificates, principals. No I/O and no clock."""
