@@ -55,7 +55,7 @@ def run(*command: str, cwd: Path | None = None) -> None:
 
 
 def prepared(name: str, key: str, build: Callable[[Path], None]) -> Path:
-    """The directory that `build` fills, created once per `key`."""
+    """The directory that `build` fills, created once per `key`. Of several processes, the first one creates it."""
     target = cache_dir() / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     if target.exists():
         return target
@@ -63,10 +63,13 @@ def prepared(name: str, key: str, build: Callable[[Path], None]) -> Path:
     scratch = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=target.parent))
     try:
         build(scratch)
-        scratch.rename(target)
-    except BaseException:
+        try:
+            scratch.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
+    finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        raise
     return target
 
 

@@ -31,6 +31,20 @@ def test_a_failed_step_of_an_installation_is_explained(
     assert prepared("thing", "1", fail) == created
 
 
+def test_of_several_processes_that_prepare_a_directory_the_first_one_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path))
+
+    def build(directory: Path) -> None:
+        (directory / "second").touch()
+        prepared("thing", "1", lambda first: (first / "first").touch())
+
+    created = prepared("thing", "1", build)
+    assert [one.name for one in created.iterdir()] == ["first"]
+    assert list((tmp_path / "race").iterdir()) == [created]
+
+
 def test_packages_are_installed_with_pip_or_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`make setup` uses uv where there is one, and leaves no pip in the environment then."""
     found = {"pip": importlib.machinery.ModuleSpec("pip", None)}
