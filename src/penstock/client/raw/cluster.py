@@ -315,7 +315,7 @@ class Cluster:
 
     def _any_connection(self) -> BrokerConnection:
         for connection in self._connections.values():
-            if not connection.is_closed and not connection.in_flight:
+            if not connection.is_closed and not connection.is_expired and not connection.in_flight:
                 return connection
         failures: list[ClientError] = []
         for address in dict.fromkeys((*self.access.addresses, *self._brokers.values())):
@@ -327,7 +327,7 @@ class Cluster:
 
     def _connection_at(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)
-        if connection is None or connection.is_closed or connection.in_flight:
+        if connection is None or connection.is_closed or connection.is_expired or connection.in_flight:
             if connection is not None:
                 self._drop(connection)
             connection = self._connections[address] = BrokerConnection(address, self.access)
