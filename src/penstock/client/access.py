@@ -110,7 +110,7 @@ class Security:
     def check_secrecy(self, host: str) -> None:
         """Raise BadArgument if the password or token would be readable on the way to `host`."""
         found = self.credentials
-        if found is None or self.encryption is not None or self.auth_without_tls or is_loopback(host):
+        if found is None or self.encryption is not None or self.auth_without_tls or is_loopback_host(host):
             return
         if found.sends_secret:
             what = "the password" if found.token is None else "the token"
@@ -184,12 +184,12 @@ def is_kafka_security(name: str) -> bool:
     return name.startswith(("sasl.", "security.", "ssl."))
 
 
-def is_loopback(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """Whether the name or address is this machine's loopback, without a look-up."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host).is_loopback_host
     except ValueError:
         return False
 

@@ -329,7 +329,7 @@ def layered_options(given: Mapping[str, Any], environment: Mapping[str, str]) ->
     known = definitions(ProfileOptions)
     own = {name: value for name, value in given.items() if value is not None and name in known}
     named = {
-        name: read_text(f"environment variable {option.variable}", environment[option.variable], hint)
+        name: parse_value(f"environment variable {option.variable}", environment[option.variable], hint)
         for name, (hint, option) in known.items()
         if option.variable is not None and environment.get(option.variable)
     }
@@ -373,7 +373,7 @@ def _superseded(settled: Mapping[str, Any], layer: Mapping[str, Any]) -> set[str
     return gone
 
 
-def read_text(where: str, text: str, hint: Any) -> Any:
+def parse_value(where: str, text: str, hint: Any) -> Any:
     """A value of the type `hint` from text: a boolean is true or false, others are strings. Raises BadArgument."""
     if bool in _parts(hint):
         value = _SWITCH.get(text.strip().lower())

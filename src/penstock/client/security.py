@@ -23,7 +23,7 @@ from penstock.client.options import (
     SecurityOptions,
     definitions,
     layered_options,
-    read_text,
+    parse_value,
 )
 from penstock.client.secret_files import read_secret_file
 from penstock.client.tokens import TokenSource
@@ -50,7 +50,7 @@ def text_options(given: Mapping[str, str]) -> dict[str, Any]:
     """Options of ours that are given as text, in their types. Raises BadArgument."""
     known = definitions(ProfileOptions)
     return {
-        name: text if name == "profile" else read_text(f"option {name}", str(text), known[name][0])
+        name: text if name == "profile" else parse_value(f"option {name}", str(text), known[name][0])
         for name, text in given.items()
     }
 

@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from certificates import KEY_PASSWORD, make_certificates
-from penstock.client.access import Credentials, Encryption, Security, is_loopback, read_access
+from penstock.client.access import Credentials, Encryption, Security, is_loopback_host, read_access
 from penstock.client.errors import BadArgument
-from penstock.client.options import ConnectionOptions, layered_options, resolve_options
+from penstock.client.options import ConnectionOptions, definitions, layered_options, resolve_options
+from penstock.client.profiles import is_client_variable
 from penstock.client.security import read_security, resolve_access
 
 
@@ -104,7 +105,7 @@ def test_what_sends_a_secret_needs_tls_or_loopback() -> None:
     read_security({"username": "ann", "password": "s"}).check_secrecy("broker.example")
     Security(plain.credentials, None, auth_without_tls=True).check_secrecy("broker.example")
     Security(plain.credentials, Encryption()).check_secrecy("broker.example")
-    assert not is_loopback("localhost.example")
+    assert not is_loopback_host("localhost.example")
 
 
 def test_given_goes_before_the_environment_and_that_before_the_profile(config_home: Path) -> None:
@@ -145,6 +146,13 @@ def test_variables_and_profiles_are_validated(config_home: Path) -> None:
         layered_options({"profile": "typed"}, {})
     with pytest.raises(BadArgument, match=r"there is no profile 'typd'.*Did you mean 'typed'"):
         layered_options({"profile": "typd"}, {})
+
+
+def test_variables_of_clients_are_told_from_settings_of_brokers() -> None:
+    shared = {"PENSTOCK_BOOTSTRAP", "PENSTOCK_QUEUE"}
+    variables = {option.variable for _, option in definitions(ConnectionOptions).values() if option.variable}
+    assert {one for one in variables - shared if not is_client_variable(one)} == set()
+    assert not is_client_variable("PENSTOCK_DATA_DIR")
 
 
 def test_access_takes_names_of_kafka_or_ours(config_home: Path) -> None:

@@ -153,3 +153,9 @@ def test_names_are_completed() -> None:
 
     context = click.Context(cli)
     assert [one.value for one in complete_profile(context, cli.params[0], "p")] == ["prod"]
+
+
+def test_variables_of_clients_do_not_stop_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PENSTOCK_PROFILE", "PENSTOCK_PASSWORD", "PENSTOCK_CLIENT_TLS_CA"):
+        monkeypatch.setenv(name, "hidden")
+    assert "hidden" not in done("config", "explain")
