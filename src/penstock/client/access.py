@@ -189,7 +189,7 @@ def is_loopback_host(host: str) -> bool:
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback_host
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
