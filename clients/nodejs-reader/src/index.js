@@ -35,16 +35,25 @@ async function openConsumer({ config, client, logger, metrics, deadLetters }) {
   return consumer;
 }
 
-function openDeadLetters({ producerUrl, hasDeadLetters, requestTimeoutMs, consumer }) {
+function openDeadLetters({ producerUrl, hasDeadLetters, requestTimeoutMs, consumer, grpcSecurity }) {
   if (!hasDeadLetters || consumer.topics.length === 0) return null;
-  return new DeadLetters({ url: producerUrl, groupId: consumer.groupId, timeoutMs: requestTimeoutMs });
+  return new DeadLetters({
+    url: producerUrl,
+    groupId: consumer.groupId,
+    timeoutMs: requestTimeoutMs,
+    security: grpcSecurity,
+  });
 }
 
 async function start() {
   const config = loadConfig();
   const logger = createLogger({ level: config.logLevel, format: config.logFormat });
   const metrics = createMetrics();
-  const client = new ConsumerClient({ url: config.consumerUrl, timeoutMs: config.requestTimeoutMs });
+  const client = new ConsumerClient({
+    url: config.consumerUrl,
+    timeoutMs: config.requestTimeoutMs,
+    security: config.grpcSecurity,
+  });
   const deadLetters = openDeadLetters(config);
   const consumer = await openConsumer({ config, client, logger, metrics, deadLetters });
   const { subscriptionsMax, subscriptionIdleMs: idleMs } = config;

@@ -16,7 +16,11 @@ async function start() {
   const config = loadConfig();
   const logger = createLogger({ level: config.logLevel, format: config.logFormat });
   const metrics = createMetrics();
-  const client = new ProducerClient({ url: config.producerUrl, timeoutMs: config.requestTimeoutMs });
+  const client = new ProducerClient({
+    url: config.producerUrl,
+    timeoutMs: config.requestTimeoutMs,
+    security: config.grpcSecurity,
+  });
   const batches = new BatchService({ client, limits: config.batching, metrics });
   const messages = new MessageService({ batches, ackLevel: config.ackLevel, metrics });
   const state = { isStopping: false };

@@ -1,21 +1,24 @@
-"""Connection settings of a cluster: addresses, timeouts, SASL and TLS, parsed from Kafka client options. No I/O.
+"""Connection settings of a cluster: addresses, timeouts, SASL and TLS, parsed from Kafka client options.
 
-Option names have no `kafka.` prefix. `nearest` suggests a known name for an unknown one.
+Option names have no `kafka.` prefix. `nearest` suggests a known name for an unknown one. Secrets are in no `repr`.
 """
 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import re
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.client.errors import BadArgument
+from penstock.client.tokens import TokenSource
 from penstock.core.model import Address
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 
 OPTIONS = (
     "bootstrap.servers",
@@ -26,6 +29,10 @@ OPTIONS = (
     "retry.backoff.ms",
     "sasl.jaas.config",
     "sasl.mechanism",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
     "sasl.password",
     "sasl.username",
     "security.protocol",
@@ -47,11 +54,22 @@ _JAAS = re.compile(r"(username|password)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """SASL mechanism, user name and password."""
+    """SASL mechanism, with user name and password or, for OAUTHBEARER, the source of tokens."""
 
     mechanism: str
     username: str
     password: str = field(repr=False)
+    token: TokenSource | None = None
+
+    @property
+    def sends_secret(self) -> bool:
+        """Whether the secret itself is sent, which SCRAM avoids."""
+        return not self.mechanism.startswith("SCRAM")
+
+    @property
+    def who(self) -> str:
+        """The identity, for messages."""
+        return f"user {self.username}" if self.token is None else "the token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +88,36 @@ class Encryption:
             context = ssl.create_default_context(cafile=self.ca_path)
             context.check_hostname = self.checks_name
             if self.certificate_path is not None:
-                context.load_cert_chain(self.certificate_path, self.key_path, self.key_password)
+                # a function, because OpenSSL would ask at the terminal for a password that is None
+                context.load_cert_chain(self.certificate_path, self.key_path, lambda: self.key_password or "")
         except (OSError, ssl.SSLError) as error:
             named = ", ".join(one for one in (self.ca_path, self.certificate_path, self.key_path) if one)
             raise BadArgument(
-                f"cannot load TLS files {named}: {error}. They must be readable and in PEM format."
+                f"cannot load TLS files {named}: {error}. They must be readable and in PEM format, "
+                "and an encrypted key needs tls_key_password."
             ) from error
         return context
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How to encrypt and authenticate. Empty: plaintext without authentication."""
+
+    credentials: Credentials | None = None
+    encryption: Encryption | None = None
+    auth_without_tls: bool = False
+
+    def check_secrecy(self, host: str) -> None:
+        """Raise BadArgument if the password or token would be readable on the way to `host`."""
+        found = self.credentials
+        if found is None or self.encryption is not None or self.auth_without_tls or is_loopback_host(host):
+            return
+        if found.sends_secret:
+            what = "the password" if found.token is None else "the token"
+            raise BadArgument(
+                f"{found.mechanism} without TLS would send {what} in plain text to {host}. Turn on TLS (tls, or "
+                "security.protocol=SASL_SSL), use SCRAM-SHA-512, or accept it with auth_without_tls."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +133,11 @@ class Access:
     backoff_ms_max: int = 1_000
     credentials: Credentials | None = None
     encryption: Encryption | None = None
+    auth_without_tls: bool = False
+
+    @property
+    def security(self) -> Security:
+        return Security(self.credentials, self.encryption, self.auth_without_tls)
 
     @property
     def bootstrap(self) -> str:
@@ -99,12 +145,13 @@ class Access:
         return ",".join(str(one) for one in self.addresses)
 
 
-def read_access(options: Mapping[str, str]) -> Access:
-    """Parse Kafka client options; names not in OPTIONS are ignored. Raises BadArgument."""
-    protocol = options.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in PROTOCOLS:
-        raise BadArgument(f"invalid security.protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
-    return Access(
+def read_access(options: Mapping[str, str], security: Security | None = None) -> Access:
+    """Parse Kafka client options; names not in OPTIONS are ignored. Raises BadArgument.
+
+    With `security`, the options that start with `sasl.`, `security.` and `ssl.` are not read.
+    """
+    found = read_kafka_security(options) if security is None else security
+    access = Access(
         addresses=read_addresses(options.get("bootstrap.servers", "")),
         client_id=options.get("client.id", "penstock"),
         connect_ms_max=whole_number(options, "socket.connection.setup.timeout.ms", 10_000, 1),
@@ -112,9 +159,39 @@ def read_access(options: Mapping[str, str]) -> Access:
         call_ms_max=whole_number(options, "default.api.timeout.ms", 60_000, 1),
         backoff_ms=whole_number(options, "retry.backoff.ms", 100, 0),
         backoff_ms_max=whole_number(options, "retry.backoff.max.ms", 1_000, 0),
+        credentials=found.credentials,
+        encryption=found.encryption,
+        auth_without_tls=found.auth_without_tls,
+    )
+    for address in access.addresses:
+        found.check_secrecy(address.host)
+    return access
+
+
+def read_kafka_security(options: Mapping[str, str]) -> Security:
+    """The security of Kafka client options. Raises BadArgument."""
+    protocol = options.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise BadArgument(f"invalid security.protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
+    return Security(
         credentials=_read_credentials(options) if protocol.startswith("SASL") else None,
         encryption=_read_encryption(options) if protocol.endswith("SSL") else None,
     )
+
+
+def is_kafka_security(name: str) -> bool:
+    """Whether a Kafka client option is about security."""
+    return name.startswith(("sasl.", "security.", "ssl."))
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether the name or address is this machine's loopback, without a look-up."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def read_addresses(text: str) -> tuple[Address, ...]:
@@ -147,6 +224,8 @@ def _read_credentials(options: Mapping[str, str]) -> Credentials:
     mechanism = options.get("sasl.mechanism", "PLAIN").upper()
     if mechanism not in MECHANISMS:
         raise BadArgument(f"invalid sasl.mechanism {mechanism!r}: expected one of {', '.join(MECHANISMS)}")
+    if mechanism == OAUTHBEARER:
+        return Credentials(mechanism, "", "", _read_token_source(options))
     from_jaas = dict(_JAAS.findall(options.get("sasl.jaas.config", "")))
     username = options.get("sasl.username", from_jaas.get("username"))
     password = options.get("sasl.password", from_jaas.get("password"))
@@ -156,6 +235,23 @@ def _read_credentials(options: Mapping[str, str]) -> Credentials:
             "set sasl.username and sasl.password, or both in sasl.jaas.config"
         )
     return Credentials(mechanism, username, password)
+
+
+def _read_token_source(options: Mapping[str, str]) -> TokenSource:
+    prefix = "sasl.oauthbearer."
+    url = options.get(f"{prefix}token.endpoint.url")
+    if url is None:
+        raise BadArgument(
+            f"sasl.mechanism OAUTHBEARER requires {prefix}token.endpoint.url with {prefix}client.id and "
+            f"{prefix}client.secret; for a fixed token use the options token or token_file"
+        )
+    return TokenSource(
+        url=url,
+        client_id=options.get(f"{prefix}client.id", ""),
+        client_secret=options.get(f"{prefix}client.secret", ""),
+        scope=options.get(f"{prefix}scope", ""),
+        ca_path=options.get("ssl.ca.location"),
+    )
 
 
 def _read_encryption(options: Mapping[str, str]) -> Encryption:

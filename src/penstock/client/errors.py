@@ -6,12 +6,14 @@ ClientError(message, retriable, code)
 ├ NotInstalled          a package of an optional extra is missing
 ├ IllegalState          a call in the wrong state, such as on a closed client
 ├ Unreachable           no broker answers at the address                               retriable
+├ TlsFailed             TLS could not be established: certificate, host name, or a port without TLS
 ├ TimedOut              no response in time; the outcome is unknown                    retriable
 ├ Pending               an open transaction may change the requested value             retriable
 ├ DeliveryFailed        records that were sent but not acknowledged
 ├ Aborted               the transaction was rolled back; run it again                  retriable
 ├ Fenced                another client has taken over: exit or create a new client
 └ Refused               the broker rejected the request
+  ├ AuthenticationFailed  the broker rejected the credentials
   ├ NotFound            no such topic, partition, group or subscription
   ├ AlreadyThere        the object already exists
   ├ OffsetOutOfRange    the offset is not, or no longer, in the log
@@ -60,6 +62,10 @@ class Unreachable(ClientError):
     retriable = True
 
 
+class TlsFailed(ClientError):
+    """TLS could not be established, or was needed and missing. The message names the option to change."""
+
+
 class TimedOut(ClientError):
     """No response in time. The request may or may not have taken effect."""
 
@@ -101,6 +107,10 @@ class Fenced(ClientError):
 
 class Refused(ClientError):
     """The broker rejected the request; retrying it unchanged does not help."""
+
+
+class AuthenticationFailed(Refused):
+    """The broker rejected the credentials, or there are none to present."""
 
 
 class NotFound(Refused):

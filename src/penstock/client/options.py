@@ -1,11 +1,13 @@
 """Client options: type, default, bounds and description of each, defined once.
 
-Clients take options as keywords, typed by the classes here; `resolve_options` validates them and fills in defaults.
-The tables in docs/client-options.md are generated from the same definitions.
+Clients take options as keywords, typed by the classes here; `resolve_options` validates them and fills in the rest:
+connection options from the environment, then from a profile, then defaults. The tables in docs/client-options.md and
+the security options of commands derive from the same definitions.
 """
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import Annotated, Any, Literal, TypedDict, TypeVar, Union, get_args,
 
 from penstock.client.access import nearest
 from penstock.client.errors import BadArgument
+from penstock.client.profiles import PROFILE_VARIABLE, read_profile
 from penstock.client.serializers import Serializer, SerializerName
 
 Acks = Literal["none", "leader", "all"]
@@ -28,20 +31,147 @@ _BYTES_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Default, description and numeric bounds of one option."""
+    """Default, description and numeric bounds of one option, and the environment variable that sets it."""
 
     default: Any
     meaning: str
     least: float | None = None
     most: float | None = None
+    variable: str | None = None
+    is_secret: bool = False
 
 
-class ConnectionOptions(TypedDict, total=False):
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+
+
+class TlsOptions(TypedDict, total=False):
+    """How a client encrypts."""
+
+    tls: Annotated[
+        bool | None,
+        Option(None, "TLS; default: on if another `tls_` option is set", variable="PENSTOCK_CLIENT_TLS"),
+    ]
+    tls_ca: Annotated[
+        str | None,
+        Option(
+            None,
+            "PEM file with the certificates of trusted CAs; default: those of the system",
+            variable="PENSTOCK_CLIENT_TLS_CA",
+        ),
+    ]
+    tls_cert: Annotated[
+        str | None,
+        Option(None, "PEM file of the client certificate, for mTLS", variable="PENSTOCK_CLIENT_TLS_CERT"),
+    ]
+    tls_key: Annotated[
+        str | None,
+        Option(
+            None,
+            "PEM file of its private key; default: the file `tls_cert`",
+            variable="PENSTOCK_CLIENT_TLS_KEY",
+        ),
+    ]
+    tls_key_password: Annotated[
+        str | None,
+        Option(
+            None, "password of the private key", variable="PENSTOCK_CLIENT_TLS_KEY_PASSWORD", is_secret=True
+        ),
+    ]
+    tls_verify: Annotated[
+        bool,
+        Option(
+            True,
+            "check that the certificate is for the host name; a certificate must be trusted in any case",
+            variable="PENSTOCK_CLIENT_TLS_VERIFY",
+        ),
+    ]
+
+
+class SecurityOptions(TlsOptions, total=False):
+    """How a client encrypts and authenticates, towards every door."""
+
+    sasl_mechanism: Annotated[
+        Mechanism | None,
+        Option(
+            None,
+            "how to authenticate; default: OAUTHBEARER with a token, SCRAM-SHA-512 with a username",
+            variable="PENSTOCK_CLIENT_SASL_MECHANISM",
+        ),
+    ]
+    username: Annotated[
+        str | None, Option(None, "user, or OAuth client id with `token_url`", variable="PENSTOCK_USERNAME")
+    ]
+    password: Annotated[
+        str | None,
+        Option(
+            None,
+            "password, or OAuth client secret with `token_url`",
+            variable="PENSTOCK_PASSWORD",
+            is_secret=True,
+        ),
+    ]
+    password_file: Annotated[
+        str | None, Option(None, "file that contains the password", variable="PENSTOCK_PASSWORD_FILE")
+    ]
+    token: Annotated[
+        str | None,
+        Option(None, "bearer token for OAUTHBEARER and HTTP", variable="PENSTOCK_TOKEN", is_secret=True),
+    ]
+    token_file: Annotated[
+        str | None,
+        Option(
+            None,
+            "file that contains the bearer token; read again before it expires",
+            variable="PENSTOCK_CLIENT_TOKEN_FILE",
+        ),
+    ]
+    token_url: Annotated[
+        str | None,
+        Option(
+            None,
+            "OAuth token endpoint (https), asked with `username` and `password` as client credentials",
+            variable="PENSTOCK_CLIENT_TOKEN_URL",
+        ),
+    ]
+    token_scope: Annotated[
+        str | None,
+        Option(None, "scope to request from `token_url`", variable="PENSTOCK_CLIENT_TOKEN_SCOPE"),
+    ]
+    auth_without_tls: Annotated[
+        bool,
+        Option(
+            False,
+            "send passwords (PLAIN) and tokens without TLS to hosts other than loopback",
+            variable="PENSTOCK_CLIENT_AUTH_WITHOUT_TLS",
+        ),
+    ]
+
+
+class ProfileOptions(SecurityOptions, total=False):
+    """What a profile may contain."""
+
+    bootstrap: Annotated[
+        str | None,
+        Option(None, "HOST:PORT, comma-separated; default 127.0.0.1:9092", variable="PENSTOCK_BOOTSTRAP"),
+    ]
+    queue: Annotated[str | None, Option(None, "HOST:PORT of the queue protocol", variable="PENSTOCK_QUEUE")]
+    http: Annotated[str | None, Option(None, "HOST:PORT of the HTTP protocol")]
+
+
+class ConnectionOptions(SecurityOptions, total=False):
     """Options of every client."""
 
     bootstrap: Annotated[
         str | None,
-        Option(None, "HOST:PORT, comma-separated; default `PENSTOCK_BOOTSTRAP`, then 127.0.0.1:9092"),
+        Option(None, "HOST:PORT, comma-separated; default 127.0.0.1:9092", variable="PENSTOCK_BOOTSTRAP"),
+    ]
+    profile: Annotated[
+        str | None,
+        Option(
+            None,
+            "profile with the address and the security options that are not set (`penstock profile add`)",
+            variable=PROFILE_VARIABLE,
+        ),
     ]
     client_id: Annotated[str, Option("penstock-python", "client name in the broker's logs")]
     connect_s_max: Annotated[float, Option(5.0, "connection timeout, then `Unreachable`", 0.1, 3600)]
@@ -165,25 +295,115 @@ def definitions(kind: type[Any]) -> dict[str, tuple[Any, Option]]:
 
 
 def resolve_options(kind: type[Options], given: Mapping[str, Any], client: str) -> Options:
-    """Validate options and fill in defaults. Raises BadArgument for the first invalid one."""
+    """Validate options and fill in the rest. Raises BadArgument for the first invalid one."""
+    check_options(kind, given, client)
+    known = definitions(kind)
+    values = {**given, **layered_options(given, os.environ)}
+    return {  # type: ignore[return-value]
+        name: values.get(name, option.default) for name, (_, option) in known.items()
+    }
+
+
+def check_options(kind: type[Any], given: Mapping[str, Any], client: str) -> None:
+    """Raise BadArgument for an unknown name or an invalid value."""
     known = definitions(kind)
     for name, value in given.items():
         if name not in known:
             raise BadArgument(f"{client} has no option {name!r}.{_guess(name, known)}")
-        _check(client, name, value, *known[name])
-    return {  # type: ignore[return-value]
-        name: given.get(name, option.default) for name, (_, option) in known.items()
-    }
+        check_value(client, name, value, *known[name])
 
 
 def _guess(name: str, known: Mapping[str, object]) -> str:
     return nearest(name, known) or f" Its options: {', '.join(sorted(known))}."
 
 
-def _check(client: str, name: str, value: object, hint: Any, option: Option) -> None:
+ALTERNATIVES = (frozenset({"password", "password_file"}), frozenset({"token", "token_file", "token_url"}))
+"""Options that set the same thing: one of them, given where it counts more, goes before all of the others."""
+
+
+def layered_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Options of ProfileOptions that are set: given, in the environment, or in the profile, in this order.
+
+    `profile` names the profile; empty, none is used. Raises BadArgument.
+    """
+    known = definitions(ProfileOptions)
+    own = {name: value for name, value in given.items() if value is not None and name in known}
+    named = {
+        name: parse_value(f"environment variable {option.variable}", environment[option.variable], hint)
+        for name, (hint, option) in known.items()
+        if option.variable is not None and environment.get(option.variable)
+    }
+    profile = given.get("profile")
+    if profile is None:
+        profile = environment.get(PROFILE_VARIABLE)
+    stored = read_profile(profile) if profile else {}
+    check_profile(f"profile {profile}", stored)
+    settled = dict(own)
+    for layer in (named, stored):
+        gone = _superseded(settled, layer)
+        settled |= {name: value for name, value in layer.items() if name not in gone}
+    return settled
+
+
+def check_profile(where: str, stored: Mapping[str, Any]) -> None:
+    """Raise BadArgument for options that no profile has, or invalid values."""
+    known = definitions(ProfileOptions)
+    for name, value in stored.items():
+        if name not in known:
+            raise BadArgument(f"{where} has no option {name!r}.{nearest(str(name), known)}")
+        check_value(where, name, value, *known[name])
+
+
+def _superseded(settled: Mapping[str, Any], layer: Mapping[str, Any]) -> set[str]:
+    """Options of a lower layer without effect: set already, or about another user, a token or files not in use."""
+    gone = set(settled)
+    for names in ALTERNATIVES:
+        if names & settled.keys():
+            gone |= names
+    if settled.get("tls") is False:
+        gone |= {name for name in layer if name.startswith("tls_")}
+    if settled.keys() & {"token", "token_file"}:
+        gone |= {"username", "password", "password_file", "sasl_mechanism", "token_scope"}
+    elif "username" in settled:
+        gone |= {"token", "token_file"}
+        if layer.get("username", settled["username"]) != settled["username"]:
+            gone |= {"password", "password_file"}
+        if layer.get("sasl_mechanism") == "OAUTHBEARER" and not layer.keys() & {"token_url"}:
+            gone.add("sasl_mechanism")
+    return gone
+
+
+def parse_value(where: str, text: str, hint: Any) -> Any:
+    """A value of the type `hint` from text: a boolean is true or false, others are strings. Raises BadArgument."""
+    if bool in _parts(hint):
+        value = _SWITCH.get(text.strip().lower())
+        if value is None:
+            raise BadArgument(f"{where} is {text!r}; it must be true or false")
+        return value
+    words = _literals(hint)
+    if words and text.upper() not in words:
+        raise BadArgument(f"{where} is {text!r}; it must be one of {', '.join(words)}")
+    return text.upper() if words else text
+
+
+_SWITCH = {
+    "true": True,
+    "on": True,
+    "yes": True,
+    "1": True,
+    "false": False,
+    "off": False,
+    "no": False,
+    "0": False,
+}
+
+
+def check_value(client: str, name: str, value: object, hint: Any, option: Option) -> None:
+    """Raise BadArgument unless the value has the type and is within the bounds of its option."""
     if not _allows(hint, value):
         guess = nearest(value, _literals(hint)) if isinstance(value, str) else ""
-        raise BadArgument(f"{client}: invalid {name} {value!r}: expected {describe_type(hint)}.{guess}")
+        shown = "" if option.is_secret else f" {value!r}"
+        raise BadArgument(f"{client}: invalid {name}{shown}: expected {describe_type(hint)}.{guess}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if option.least is not None and value < option.least:
             raise BadArgument(f"{client}: invalid {name} {value}: the minimum is {option.least:.12g}.")

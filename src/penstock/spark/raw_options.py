@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.client.access import OPTIONS as ACCESS_OPTIONS
-from penstock.client.access import Access, nearest, read_access, whole_number
+from penstock.client.access import Access, nearest, whole_number
 from penstock.client.errors import BadArgument
+from penstock.client.security import OWN_NAMES, resolve_access
 
 KAFKA = "kafka."
-BOOTSTRAP = "bootstrap.servers"
 
 WITHOUT_EFFECT = frozenset(
     {
@@ -56,7 +56,7 @@ class RawOptions:
         refused: Mapping[str, str],
     ) -> None:
         self._values = {name.lower(): str(value) for name, value in options.items()}
-        names = {name.lower(): name for name in known}
+        names = {name.lower(): name for name in (*known, *OWN_NAMES)}
         kafka_names = {*ACCESS_OPTIONS, *kafka_known}
         for name, why in refused.items():
             if self.has(name):
@@ -77,11 +77,9 @@ class RawOptions:
             )
 
     def access(self) -> Access:
-        """Connection settings."""
-        kafka = self.kafka()
-        if BOOTSTRAP not in kafka:
-            raise BadArgument(f"option '{KAFKA}{BOOTSTRAP}' is missing: set it to HOST:PORT of the broker")
-        return read_access(kafka)
+        """Connection settings. Secret files, the environment and the profile are read here, on the driver."""
+        own = {name: self._values[name] for name in OWN_NAMES if name in self._values}
+        return resolve_access(self.kafka(), own)
 
     def kafka(self) -> dict[str, str]:
         """The options below `kafka.`, without the prefix."""

@@ -3,6 +3,7 @@ import dotenv from 'dotenv';
 import Joi from 'joi';
 
 import { FORMATS } from '../processors/processor.js';
+import { readGrpcSecurity } from '../utils/grpcSecurity.js';
 import { ConfigError, readConfigFile } from './configFile.js';
 
 const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost']);
@@ -12,6 +13,12 @@ const schema = Joi.object({
   PORT: Joi.number().port().default(3002),
   CONSUMER_URL: Joi.string().default('127.0.0.1:9194'),
   PRODUCER_URL: Joi.string().default('127.0.0.1:9193'),
+  GRPC_TLS: Joi.boolean().default(false),
+  GRPC_TLS_CA: Joi.string().allow('').default(''),
+  GRPC_TLS_CERT: Joi.string().allow('').default(''),
+  GRPC_TLS_KEY: Joi.string().allow('').default(''),
+  GRPC_TOKEN: Joi.string().allow('').default(''),
+  GRPC_TOKEN_FILE: Joi.string().allow('').default(''),
   AUTH_TOKENS: Joi.string().allow('').default(''),
   ALLOWED_ORIGINS: Joi.string().allow('').default(''),
   GROUP_ID: Joi.string().min(1).max(200).default('nodejs-reader-group'),
@@ -51,8 +58,10 @@ export function readConfig(environment) {
   if (!error && (value.FORMAT === 'avro') !== (value.AVRO_SCHEMA !== '')) {
     faults.push('AVRO_SCHEMA goes with FORMAT=avro, and with no other');
   }
+  const urls = [value.CONSUMER_URL, value.PRODUCER_URL];
+  const grpcSecurity = error ? {} : readGrpcSecurity(value, urls, faults);
   if (faults.length > 0) throw new ConfigError(`Invalid settings: ${faults.join('; ')}.`);
-  return { ...serviceSettings(value, tokens), ...consumerSettings(value) };
+  return { ...serviceSettings(value, tokens), ...consumerSettings(value), grpcSecurity };
 }
 
 function serviceSettings(value, tokens) {

@@ -8,14 +8,14 @@ const TOPICS = 'penstock.v1.Topics';
 export class ConsumerClient {
   #stopping = new AbortController();
 
-  constructor({ url, timeoutMs, connection = new Connection(url, PROTO_FILES) }) {
+  constructor({ url, timeoutMs, security, connection = new Connection(url, PROTO_FILES, security) }) {
     this.connection = connection;
     this.timeoutMs = timeoutMs;
   }
 
   /** A Subscribe stream: one member of a group. */
   subscribe() {
-    return this.connection.stub(CONSUMER).subscribe();
+    return this.connection.stub(CONSUMER).subscribe(this.connection.metadata());
   }
 
   /** Messages of one partition from an offset, without a group. */

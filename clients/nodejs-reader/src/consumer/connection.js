@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import * as grpc from '@grpc/grpc-js';
 import protoLoader from '@grpc/proto-loader';
 
+import { callMetadata, channelCredentials } from '../utils/grpcSecurity.js';
 import { fromRpcError } from '../utils/rpcErrors.js';
 
 const PROTO_DIR = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../proto');
@@ -29,17 +30,20 @@ const HEALTH_MS = 2_000;
 
 export class Connection {
   #channel;
+  #credentials;
   #protocol;
+  #security;
   #stubs = new Map();
 
   /** `protoFiles` are paths below proto/; the health protocol is always loaded. */
-  constructor(url, protoFiles) {
-    const credentials = grpc.credentials.createInsecure();
+  constructor(url, protoFiles, security) {
     const files = [...protoFiles, 'grpc/health/v1/health.proto'];
     this.url = url;
     this.isClosed = false;
     this.#protocol = grpc.loadPackageDefinition(protoLoader.loadSync(files, LOADED));
-    this.#channel = new grpc.Channel(url, credentials, CHANNEL);
+    this.#security = security;
+    this.#credentials = channelCredentials(security);
+    this.#channel = new grpc.Channel(url, this.#credentials, CHANNEL);
   }
 
   /** The stub of a service, such as `penstock.v1.Producer`. */
@@ -47,9 +51,14 @@ export class Connection {
     if (!this.#stubs.has(name)) {
       const Stub = name.split('.').reduce((found, part) => found[part], this.#protocol);
       const options = { channelOverride: this.#channel };
-      this.#stubs.set(name, new Stub(this.url, grpc.credentials.createInsecure(), options));
+      this.#stubs.set(name, new Stub(this.url, this.#credentials, options));
     }
     return this.#stubs.get(name);
+  }
+
+  /** Metadata of a call, with the token if there is one. */
+  metadata(options) {
+    return callMetadata(this.#security, options);
   }
 
   /**
@@ -58,7 +67,7 @@ export class Connection {
    */
   call(service, method, request, { timeoutMs, failFast = false, signal }) {
     return new Promise((resolve, reject) => {
-      const metadata = new grpc.Metadata({ waitForReady: !failFast });
+      const metadata = this.metadata({ waitForReady: !failFast });
       const options = { deadline: Date.now() + timeoutMs };
       const cancel = () => sent.cancel();
       const sent = this.stub(service)[method](request, metadata, options, (error, response) => {

@@ -9,7 +9,13 @@ export const deadLetterTopic = (topic) => `${topic}.dlq`;
 export class DeadLetters {
   #created = new Set();
 
-  constructor({ url, groupId, timeoutMs, connection = new Connection(url, PROTO_FILES) }) {
+  constructor({
+    url,
+    groupId,
+    timeoutMs,
+    security,
+    connection = new Connection(url, PROTO_FILES, security),
+  }) {
     Object.assign(this, { groupId, timeoutMs, connection });
   }
 

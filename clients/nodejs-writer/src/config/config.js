@@ -2,6 +2,7 @@
 import dotenv from 'dotenv';
 import Joi from 'joi';
 
+import { readGrpcSecurity } from '../utils/grpcSecurity.js';
 import { ConfigError, readConfigFile } from './configFile.js';
 
 const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost']);
@@ -10,6 +11,12 @@ const schema = Joi.object({
   HOST: Joi.string().default('127.0.0.1'),
   PORT: Joi.number().port().default(3001),
   PRODUCER_URL: Joi.string().default('127.0.0.1:9193'),
+  GRPC_TLS: Joi.boolean().default(false),
+  GRPC_TLS_CA: Joi.string().allow('').default(''),
+  GRPC_TLS_CERT: Joi.string().allow('').default(''),
+  GRPC_TLS_KEY: Joi.string().allow('').default(''),
+  GRPC_TOKEN: Joi.string().allow('').default(''),
+  GRPC_TOKEN_FILE: Joi.string().allow('').default(''),
   AUTH_TOKENS: Joi.string().allow('').default(''),
   ACK_LEVEL: Joi.valid('none', 'leader', 'all').default('all'),
   REQUEST_TIMEOUT_MS: Joi.number().integer().min(1).max(600_000).default(30_000),
@@ -38,11 +45,13 @@ export function readConfig(environment) {
   if (!error && tokens.length === 0 && !LOOPBACK.has(value.HOST)) {
     faults.push(`AUTH_TOKENS is empty: set it, or listen on 127.0.0.1 only instead of ${value.HOST}`);
   }
+  const grpcSecurity = error ? {} : readGrpcSecurity(value, [value.PRODUCER_URL], faults);
   if (faults.length > 0) throw new ConfigError(`Invalid settings: ${faults.join('; ')}.`);
   return {
     host: value.HOST,
     port: value.PORT,
     producerUrl: value.PRODUCER_URL,
+    grpcSecurity,
     tokens,
     ackLevel: value.ACK_LEVEL,
     requestTimeoutMs: value.REQUEST_TIMEOUT_MS,

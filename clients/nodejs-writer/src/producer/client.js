@@ -15,7 +15,7 @@ const BACKOFF_MS_MAX = 2_000;
 export class ProducerClient {
   #stopping = new AbortController();
 
-  constructor({ url, timeoutMs, connection = new Connection(url, PROTO_FILES) }) {
+  constructor({ url, timeoutMs, security, connection = new Connection(url, PROTO_FILES, security) }) {
     this.connection = connection;
     this.timeoutMs = timeoutMs;
   }

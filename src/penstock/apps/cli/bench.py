@@ -16,6 +16,7 @@ from penstock.apps.bench.load.plan import LoadFailed, LoadPlan, LoadResult, OnSt
 from penstock.apps.cli.failures import LoadStopped
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
 from penstock.apps.cli.queue_client import queue_client, queue_option
+from penstock.apps.cli.security_options import command_security
 from penstock.node.definitions.units import parse_bytes
 
 TOPIC_DEFAULT = "penstock-bench"
@@ -235,7 +236,7 @@ def compare(
 
 
 def _plan(client: tuple[str, ...], **options: Any) -> LoadPlan:
-    return LoadPlan(client=parse_pairs(client, "--client-config"), **options)
+    return LoadPlan(client=parse_pairs(client, "--client-config"), security=command_security(), **options)
 
 
 def _create_topic(plan: LoadPlan) -> None:

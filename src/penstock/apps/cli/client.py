@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
-from penstock.apps.cli.probe import other_protocol
+from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker, to_click_error
+from penstock.apps.cli.probe import TLS_PORT, other_protocol
+from penstock.apps.cli.security_options import client_options, command_security
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
     from confluent_kafka.admin import TopicMetadata
 
+    from penstock.client.access import Access
     from penstock.client.raw.cluster import Cluster
     from penstock.client.rdkafka.admin import Admin
 
@@ -41,7 +43,9 @@ def connect_admin(bootstrap: str) -> Admin:
     from penstock.client.rdkafka.admin import Admin
 
     _check_reachable(bootstrap)
-    return Admin(bootstrap=bootstrap, client_id=CLIENT_ID, request_s_max=REQUEST_SECONDS_MAX)
+    return Admin(
+        bootstrap=bootstrap, client_id=CLIENT_ID, request_s_max=REQUEST_SECONDS_MAX, **client_options()
+    )
 
 
 def connect_producer(bootstrap: str, acks: str, compression: str) -> Producer:
@@ -91,19 +95,27 @@ def connect_consumer(
 
 def connect_cluster(bootstrap: str) -> Cluster:
     """Raw Kafka requests, for those the client library does not support. Raises NoBroker."""
-    from penstock.client.access import Access, read_addresses
     from penstock.client.raw.cluster import Cluster
 
     _check_reachable(bootstrap)
+    return Cluster(_access(bootstrap))
+
+
+def _access(bootstrap: str) -> Access:
+    from penstock.client.access import Access, read_addresses
+
+    security = command_security()
     request_ms_max = int(REQUEST_SECONDS_MAX * 1000)
-    access = Access(
+    return Access(
         addresses=read_addresses(bootstrap),
-        client_id="penstock-cli",
+        client_id=CLIENT_ID,
         connect_ms_max=int(CONNECT_SECONDS_MAX * 1000),
         request_ms_max=request_ms_max,
         call_ms_max=request_ms_max,
+        credentials=security.credentials,
+        encryption=security.encryption,
+        auth_without_tls=security.auth_without_tls,
     )
-    return Cluster(access)
 
 
 @contextmanager
@@ -119,6 +131,8 @@ def translated(bootstrap: str) -> Iterator[None]:
         raise ObjectNotFound(
             f"{error.message[:1].upper()}{error.message[1:]}. See `penstock topic list`."
         ) from error
+    except errors.TlsFailed as error:
+        raise to_click_error(error) from error
     except errors.ClientError as error:
         raise RefusedByBroker(error.message) from error
 
@@ -154,6 +168,10 @@ def failure_of(error: KafkaError, bootstrap: str, topic: str | None = None) -> c
     from confluent_kafka import KafkaError
 
     code = error.code()
+    if code in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+        from penstock.client.rdkafka.translation import translate
+
+        return to_click_error(translate(error, bootstrap))
     if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
         return no_broker(bootstrap, error.str())
     if code in (KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT):
@@ -215,8 +233,11 @@ def topic_partition(topic: str, partition: int, offset: int) -> TopicPartition:
 
 
 def _connection(bootstrap: str) -> dict[str, Any]:
+    from penstock.client.rdkafka.library import security_settings
+
     _check_reachable(bootstrap)
     return {
+        **security_settings(command_security()),
         "bootstrap.servers": bootstrap,
         "client.id": CLIENT_ID,
         "socket.connection.setup.timeout.ms": int(CONNECT_SECONDS_MAX * 1000),
@@ -231,6 +252,10 @@ def _ignore_error(error: KafkaError) -> None:
 
 def _check_reachable(bootstrap: str) -> None:
     """Connect once to any of the addresses, so that a wrong one fails immediately and not after retries."""
+    security = command_security()
+    if security.credentials is not None or security.encryption is not None:
+        _check_secured(bootstrap)
+        return
     why = "no address is set"
     for part in bootstrap.split(","):
         host, port = split_address(part.strip())
@@ -241,11 +266,38 @@ def _check_reachable(bootstrap: str) -> None:
             continue
         if other is None:
             return
+        if other == TLS_PORT:
+            raise NoBroker(
+                f"{part.strip()} is {other}: turn on TLS with --tls or --tls-ca FILE, use a profile that does, or set "
+                "the address of a port without TLS."
+            )
         raise NoBroker(
             f"{part.strip()} is {other}, not the Kafka door that this command needs. "
             "Set its address with --bootstrap HOST:PORT; `penstock start` prints it as `listening` (9092 by default)."
         )
     raise no_broker(bootstrap, why)
+
+
+def _check_secured(bootstrap: str) -> None:
+    """The same with TLS and authentication. Raises TlsFailed, AuthenticationFailed."""
+    from dataclasses import replace
+
+    from penstock.client.errors import AuthenticationFailed, TlsFailed, Unreachable
+    from penstock.client.raw.reachability import check_broker, failure_reason
+
+    access = _access(bootstrap)
+    unreachable: list[str] = []
+    rejected: list[AuthenticationFailed | TlsFailed] = []
+    for address in access.addresses:
+        try:
+            return check_broker(address, replace(access, request_ms_max=int(CONNECT_SECONDS_MAX * 1000)))
+        except Unreachable as error:
+            unreachable.append(failure_reason(error))
+        except (AuthenticationFailed, TlsFailed) as error:
+            rejected.append(error)
+    if rejected:
+        raise rejected[0]
+    raise no_broker(bootstrap, "; ".join(unreachable))
 
 
 def split_address(address: str) -> tuple[str, int]:

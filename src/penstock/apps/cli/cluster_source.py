@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from penstock.apps.cli.client import CONNECT_SECONDS_MAX, check_code, connect_cluster, translated
 from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
-from penstock.client.errors import ClientError
+from penstock.apps.cli.security_options import command_security
+from penstock.client.errors import ClientError, TlsFailed
+from penstock.client.http_link import authorization, http_connection
 from penstock.client.raw.cluster import ANYONE, Node
 from penstock.core.model import Address
 from penstock.wire.kafka import ApiKey, ErrorCode, error_name, messages
@@ -238,7 +240,7 @@ class ClusterSource:
                 continue
             try:
                 yield _send(method, door, f"{path}?{urlencode(query)}" if query else path, body)
-            except (OSError, HTTPException, ValueError) as error:
+            except (OSError, HTTPException, ValueError, TlsFailed) as error:
                 reasons.append(f"broker {broker_id} at {door}: {error}")
         self._why = "; ".join(reasons) or "no broker is running"
 
@@ -320,8 +322,10 @@ def read_listeners(value: str) -> dict[str, Address]:
 
 def _send(method: str, door: Address, path: str, body: Content | None) -> Content:
     """Raises OSError, HTTPException or ValueError if the door does not answer, RefusedByBroker if it refuses."""
-    connection = HTTPConnection(door.host, door.port, timeout=CONNECT_SECONDS_MAX)
+    security = command_security()
     headers = {} if body is None else {"Content-Type": "application/json"}
+    headers |= authorization(security, door)
+    connection = http_connection(door, security, CONNECT_SECONDS_MAX)
     try:
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()

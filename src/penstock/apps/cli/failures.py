@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from penstock.apps.cli.terminal import escape_lines
@@ -63,6 +65,7 @@ class LoadStopped(_Failure):
 _FAILURES: dict[type[errors.ClientError], type[click.ClickException]] = {
     errors.Unreachable: NoBroker,
     errors.TimedOut: NoBroker,
+    errors.TlsFailed: NoBroker,
     errors.NotFound: ObjectNotFound,
     errors.BadArgument: WrongSettings,
     errors.NotInstalled: ExtraMissing,
@@ -72,4 +75,15 @@ _FAILURES: dict[type[errors.ClientError], type[click.ClickException]] = {
 def to_click_error(error: errors.ClientError) -> click.ClickException:
     """Translate a client error; the most specific class with an entry decides."""
     kind = next((_FAILURES[one] for one in type(error).__mro__ if one in _FAILURES), RefusedByBroker)
-    return kind(error.message)
+    return kind(_with_flags(error.message))
+
+
+_OPTIONS = re.compile(
+    r"\b(tls_ca|tls_cert|tls_key|tls_verify|sasl_mechanism|password_file|token_file|token_url|token_scope|"
+    r"auth_without_tls)\b(=False)?"
+)
+
+
+def _with_flags(message: str) -> str:
+    """Security options as the flags of commands: `tls_verify=False` is --no-tls-verify."""
+    return _OPTIONS.sub(lambda found: f"--{'no-' if found[2] else ''}{found[1].replace('_', '-')}", message)

@@ -11,6 +11,12 @@ from typing import Any
 import click
 
 from penstock.apps.cli.failures import StartFailed, WrongSettings
+from penstock.apps.cli.security_options import (
+    client_options,
+    command_options,
+    command_security,
+    security_option,
+)
 from penstock.apps.gateways.settings import (
     CONSUMER_PORT,
     MESSAGE_BYTES_MAX,
@@ -39,6 +45,7 @@ _SHARED = (
         metavar="HOST:PORT",
         help="Address of a broker; several are comma-separated.  [default: 127.0.0.1:9092]",
     ),
+    security_option,
     click.option(
         "--message-bytes-max",
         type=click.IntRange(1_024, 1 << 30),
@@ -213,7 +220,10 @@ def _gateway_settings(
         bootstrap = None
         read_addresses(coordinator)
     elif bootstrap is None:
-        bootstrap = "127.0.0.1:9092"
-    if bootstrap is not None:
-        read_addresses(bootstrap)
-    return GatewaySettings(host, port, bootstrap, coordinator, message_bytes_max, ready_file)
+        bootstrap = command_options().get("bootstrap") or "127.0.0.1:9092"
+    security = command_security()
+    for address in read_addresses(bootstrap) if bootstrap is not None else ():
+        security.check_secrecy(address.host)
+    return GatewaySettings(
+        host, port, bootstrap, coordinator, message_bytes_max, ready_file, client_options()
+    )

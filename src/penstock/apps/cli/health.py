@@ -6,15 +6,17 @@ Without an address it asks the broker that has the same settings: in a container
 from __future__ import annotations
 
 import json
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from typing import Any
 
 import click
 
 from penstock.apps.cli.failures import NoBroker, StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option, output_option
+from penstock.apps.cli.security_options import command_options, command_security, security_option
 from penstock.apps.cli.setting_options import load_found
 from penstock.apps.cli.terminal import say
+from penstock.client.http_link import authorization, http_connection
 from penstock.core.errors import InvalidConfig
 from penstock.core.model import Address
 from penstock.node.connections.addresses import is_wildcard, parse_address
@@ -41,6 +43,7 @@ _OK, _UNAVAILABLE = 200, 503
     metavar="SECONDS",
     help="How long the broker may take to answer.",
 )
+@security_option
 @output_option
 def health(config_file: str | None, http: str | None, timeout_s: float, output: str) -> None:
     """Check whether a broker is ready for clients.
@@ -48,7 +51,8 @@ def health(config_file: str | None, http: str | None, timeout_s: float, output: 
     Exits with 0 if it is, with 1 if it answers that it is not (stopping, fenced, or its disk has failed), and with 3 if
     it does not answer. Offline partitions are shown; they do not make a broker unready.
     """
-    address = _given(http) if http is not None else _configured(config_file)
+    known = http if http is not None else command_options().get("http")
+    address = _given(known) if known is not None else _configured(config_file)
     status, found = _ask(address, timeout_s)
     if output == "json":
         say(json.dumps(found))
@@ -81,9 +85,14 @@ def _configured(config_file: str | None) -> Address:
 
 def _ask(address: Address, timeout_s: float) -> tuple[int, dict[str, Any]]:
     """The status and the content of the answer. Raises NoBroker."""
-    connection = HTTPConnection(address.host, address.port, timeout=timeout_s)
+    security = command_security()
+    headers = authorization(security, address)
     try:
-        connection.request("GET", PATH)
+        connection = http_connection(address, security, timeout_s)
+    except OSError as error:
+        raise NoBroker(f"no broker answers over HTTP at {address}: {error}") from error
+    try:
+        connection.request("GET", PATH, headers=headers)
         answer = connection.getresponse()
         content = json.loads(answer.read(REPLY_BYTES_MAX))
     except (OSError, HTTPException, ValueError) as error:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from penstock.apps.cli.failures import to_click_error
+from penstock.apps.cli.security_options import profile_option
 from penstock.client.errors import ClientError
 from penstock.client.extras import extras
 from penstock.core.version import __version__
@@ -74,6 +75,7 @@ class LazyGroup(click.Group):
         "pipeline": "penstock.apps.cli.pipeline:pipeline",
         "config": "penstock.apps.cli.config:config",
         "security": "penstock.apps.cli.security:security",
+        "profile": "penstock.apps.cli.profile:profile",
         "health": "penstock.apps.cli.health:health",
         "completion": "penstock.apps.cli.completion:completion",
     },
@@ -81,6 +83,7 @@ class LazyGroup(click.Group):
     epilog=EXIT_CODES,
 )
 @click.version_option(__version__, prog_name="penstock")
+@profile_option
 def cli() -> None:
     """One durable, partitioned log that speaks Kafka's wire protocol.
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
-BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+from penstock.apps.cli.security_options import address_from_profile, security_option
 
-bootstrap_option = click.option(
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_bootstrap = click.option(
     "--bootstrap",
     envvar="PENSTOCK_BOOTSTRAP",
     default=BOOTSTRAP_DEFAULT,
     show_default=True,
     show_envvar=True,
     metavar="HOST:PORT",
+    callback=address_from_profile("bootstrap"),
     help="Address of the broker; several are comma-separated.",
 )
+
+
+def bootstrap_option(command: _Command) -> _Command:
+    """`--bootstrap`, `--profile` and the security options of a command that talks to brokers."""
+    return _bootstrap(security_option(command))
+
 
 output_option = click.option(
     "-o",

@@ -13,6 +13,7 @@ import click
 
 from penstock.apps.cli.failures import ObjectNotFound, StartFailed, WrongSettings
 from penstock.apps.cli.options import output_option
+from penstock.apps.cli.security_options import export_profile, profile_option
 
 if TYPE_CHECKING:
     from penstock.spark.pipelines.definition import Pipeline, Project
@@ -34,8 +35,11 @@ name_argument = click.argument("name", metavar="PIPELINE")
 
 
 @click.group()
-def pipeline() -> None:
+@profile_option
+@click.pass_context
+def pipeline(ctx: click.Context) -> None:
     """Run pipelines between topics and tables, on Spark."""
+    export_profile(ctx)
 
 
 @pipeline.command()

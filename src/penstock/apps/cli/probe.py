@@ -5,6 +5,11 @@ from __future__ import annotations
 import socket
 from struct import Struct
 
+from penstock.client.tls import speaks_tls
+from penstock.core.model import Address
+
+TLS_PORT = "a port with TLS"
+
 ANSWER_S_MAX = 1.0
 """A line-based door does not answer before a line break: after this, one is sent."""
 
@@ -16,27 +21,35 @@ _START_BYTES = 256
 
 def other_protocol(host: str, port: int, connect_s_max: float) -> str | None:
     """The name of the protocol if it is certainly not Kafka, else None. Raises OSError if the connection fails."""
+    is_closed = False
     with socket.create_connection((host, port), timeout=connect_s_max) as line:
         try:
             line.settimeout(ANSWER_S_MAX)
             line.sendall(_REQUEST)
             start = _received(line)
-            if not start:
+            if start is None:
                 line.sendall(b"\r\n")
                 start = _received(line)
+            is_closed = start == b""
         except OSError:
-            return None  # the server closed the connection: the client reports why
-    return _name_of(start)
+            is_closed = True
+            start = b""
+    if is_closed and speaks_tls(Address(host, port)):  # some close the connection without an alert
+        return TLS_PORT
+    return _name_of(start)  # none, if the server closed the connection: the client reports why
 
 
-def _received(line: socket.socket) -> bytes:
+def _received(line: socket.socket) -> bytes | None:
+    """The start of the answer: empty if the connection was closed, None if there is none in time."""
     try:
         return line.recv(_START_BYTES)
     except TimeoutError:
-        return b""
+        return None
 
 
-def _name_of(start: bytes) -> str | None:
+def _name_of(start: bytes | None) -> str | None:
+    if start is None:
+        return None
     if start.startswith(b"HTTP/"):
         return "an HTTP port, such as Penstock's HTTP door"
     if start.startswith(b"ERR "):
@@ -45,4 +58,4 @@ def _name_of(start: bytes) -> str | None:
         return "Penstock's JSON door"
     if b"@status=" in start:
         return "Penstock's queue door"
-    return "a port with TLS" if start[:1] == b"\x15" else None
+    return TLS_PORT if start[:1] == b"\x15" else None

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import click
 
 from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
+from penstock.apps.cli.security_options import address_from_profile, client_options, security_option
 from penstock.client import errors
 from penstock.client.queue.broker_client import BrokerClient
 
 REQUEST_S_MAX = 15.0
 """After this, a broker that accepted the connection counts as not answering."""
 
-queue_option = click.option(
+_queue = click.option(
     "--queue",
     envvar="PENSTOCK_QUEUE",
     default="127.0.0.1:9999",
     show_default=True,
     show_envvar=True,
     metavar="HOST:PORT",
+    callback=address_from_profile("queue"),
     help="Address of the broker's queue door.",
 )
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def queue_option(command: _Command) -> _Command:
+    """`--queue`, `--profile` and the security options of a command that talks to the queue door."""
+    return _queue(security_option(command))
 
 
 @contextmanager
@@ -30,9 +39,12 @@ def queue_client(address: str, client_id: str) -> Iterator[BrokerClient]:
     """A connected client; its errors become a message and an exit code."""
     host, port = _host_and_port(address)
     try:
-        with BrokerClient(host, port, client_id, request_timeout_s=REQUEST_S_MAX) as client:
+        tls = {name: value for name, value in client_options().items() if name.startswith("tls")}
+        with BrokerClient(
+            host, port, client_id, request_timeout_s=REQUEST_S_MAX, profile="", **tls
+        ) as client:
             yield client
-    except (errors.Unreachable, errors.TimedOut) as error:
+    except (errors.Unreachable, errors.TimedOut, errors.TlsFailed) as error:
         raise NoBroker(str(error)) from error
     except errors.NotFound as error:
         raise ObjectNotFound(_sentence(error)) from error

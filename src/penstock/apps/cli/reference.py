@@ -17,6 +17,7 @@ from penstock.client.options import (
     ConsumerOptions,
     Option,
     ProducerOptions,
+    SecurityOptions,
     definitions,
     describe_type,
 )
@@ -129,21 +130,25 @@ def client_options_page() -> str:
         "# Options of the Python clients",
         'Generated from `penstock/client/options.py` by `make docs`. Options are keywords: `Producer(acks="leader")`.',
         "The asyncio clients take the same ones. An invalid name or value raises `BadArgument` before anything",
-        "is sent.",
+        "is sent. An option with a variable is set by a keyword, else by the environment variable, else by the",
+        "profile. Commands have the security options as flags (`--tls-ca`), except those that are secrets; Spark has",
+        "them under the same names.",
     ]
-    shared = definitions(ConnectionOptions)
-    for title, kind in (("Every client", ConnectionOptions), *_OWN_OPTIONS.items()):
-        own = {
-            name: found
-            for name, found in definitions(kind).items()
-            if kind is ConnectionOptions or name not in shared
-        }
+    listed: set[str] = set()
+    for title, kind in _OPTIONS.items():
+        own = {name: found for name, found in definitions(kind).items() if name not in listed}
+        listed |= own.keys()
         lines += ["", f"## {title}", "| option | default | allowed | meaning |", "|---|---|---|---|"]
         lines += [_option_row(name, hint, option) for name, (hint, option) in own.items()]
     return "\n".join(lines) + "\n"
 
 
-_OWN_OPTIONS: dict[str, type] = {"Producer": ProducerOptions, "Consumer": ConsumerOptions}
+_OPTIONS: dict[str, type] = {
+    "Security of every client": SecurityOptions,
+    "Every client": ConnectionOptions,
+    "Producer": ProducerOptions,
+    "Consumer": ConsumerOptions,
+}
 
 
 def _option_row(name: str, hint: object, option: Option) -> str:
@@ -153,7 +158,8 @@ def _option_row(name: str, hint: object, option: Option) -> str:
         if bound is not None
     ]
     allowed = " ".join([describe_type(hint), *bounds])
-    return f"| `{name}` | `{option.default!r}` | {allowed} | {option.meaning} |"
+    variable = f" (`{option.variable}`)" if option.variable else ""
+    return f"| `{name}` | `{option.default!r}` | {allowed} | {option.meaning}{variable} |"
 
 
 def _commands(

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from penstock.apps.cli.failures import WrongSettings
+from penstock.client.profiles import is_client_variable
 from penstock.node.definitions.definition import SettingDefinition, SettingKind
 from penstock.node.definitions.values import show_value
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, SECTIONS
@@ -80,7 +81,8 @@ def load_given(config_file: str | None, flags: Mapping[str, Any]) -> LoadedSetti
     """The settings of the file, the environment and the flags that were given. Raises WrongSettings."""
     given = {name: value for name, value in flags.items() if value is not None}
     try:
-        return load_settings(config_file, os.environ, given)
+        environment = {name: value for name, value in os.environ.items() if not is_client_variable(name)}
+        return load_settings(config_file, environment, given)
     except SettingsError as error:
         raise WrongSettings(str(error)) from error
 

@@ -9,6 +9,7 @@ import click
 
 from penstock.apps.cli.failures import RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.security_options import client_options
 from penstock.apps.cli.sql_names import check_names, quoting_hint
 from penstock.apps.cli.tables import show_table
 from penstock.apps.cli.terminal import say
@@ -47,7 +48,8 @@ def sql(query: str, values: str, bootstrap: str, output: str) -> None:
     with duckdb.connect() as engine:
         try:
             tables = {
-                name: _rows(table(name, bootstrap), values) for name in sorted(engine.get_table_names(query))
+                name: _rows(table(name, bootstrap, **client_options()), values)
+                for name in sorted(engine.get_table_names(query))
             }
             for name, rows in tables.items():
                 engine.register(name, rows)

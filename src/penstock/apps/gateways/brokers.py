@@ -10,21 +10,29 @@ import asyncio
 import functools
 import json
 import logging
-import urllib.error
-import urllib.request
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from http.client import HTTPException
 from typing import Any
 
 from penstock.apps.gateways.settings import GatewaySettings
-from penstock.client.access import Access, read_addresses
-from penstock.client.errors import ClientError, Unreachable
+from penstock.client.access import Access, Security, read_addresses
+from penstock.client.errors import AuthenticationFailed, ClientError, TlsFailed, Unreachable
+from penstock.client.http_link import authorization, http_connection
+from penstock.client.options import ConnectionOptions, resolve_options
 from penstock.client.raw.cluster import Cluster
+from penstock.client.security import read_security
 
 logger = logging.getLogger("penstock.gateways.brokers")
 
 CLUSTER_PATH = "/api/v1/cluster"
+_OK = 200
 ANSWER_S_MAX = 3.0
 ANSWER_BYTES_MAX = 4 << 20
 PROBE_MS_MAX = 2_000
+
+Connect = Callable[[], Awaitable[dict[str, Any]]]
+"""Finds the brokers; returns options of their clients: `bootstrap` and the security options."""
 
 
 class BrokerLookup:
@@ -34,6 +42,7 @@ class BrokerLookup:
         self._settings = settings
         self._lock = asyncio.Lock()
         self._found: str | None = None
+        self._rejection = ""
 
     async def bootstrap(self) -> str:
         """Addresses of brokers, comma-separated. Raises Unreachable."""
@@ -43,32 +52,49 @@ class BrokerLookup:
             return self._settings.bootstrap
         async with self._lock:
             if self._found is None:
-                self._found = await asyncio.to_thread(ask_coordinator, coordinator)
+                security = read_security(_resolved(self._settings.client_options))
+                self._found = await asyncio.to_thread(ask_coordinator, coordinator, security)
                 logger.info("brokers found", extra={"coordinator": coordinator, "bootstrap": self._found})
             return self._found
+
+    async def connection(self) -> dict[str, Any]:
+        """Options of a client of the brokers. Raises Unreachable."""
+        return {**self._settings.client_options, "bootstrap": await self.bootstrap()}
 
     async def is_answered(self) -> bool:
         """Whether a broker answers a metadata request now. After a failure the coordinator is asked again."""
         try:
-            await asyncio.to_thread(functools.partial(_probe, await self.bootstrap()))
+            await asyncio.to_thread(functools.partial(_probe, await self.connection()))
         except ClientError as error:
-            logger.debug("no broker answers: %s", error)
+            is_final = isinstance(error, AuthenticationFailed | TlsFailed)
+            if is_final and error.message != self._rejection:
+                self._rejection = error.message
+                logger.error("brokers reject this service: %s", error)
+            else:
+                logger.debug("no broker answers: %s", error)
             self._found = None
             return False
         return True
 
 
-def ask_coordinator(coordinator: str) -> str:
-    """The Kafka addresses of all brokers that are not fenced. Blocking. Raises Unreachable, BadArgument."""
-    read_addresses(coordinator)
-    url = f"http://{coordinator}{CLUSTER_PATH}"
+def ask_coordinator(coordinator: str, security: Security | None = None) -> str:
+    """The Kafka addresses of all brokers that are not fenced. Blocking. Raises Unreachable, TlsFailed, BadArgument."""
+    address, *_ = read_addresses(coordinator)
+    secured = security or Security()
+    headers = authorization(secured, address)
     try:
-        with urllib.request.urlopen(url, timeout=ANSWER_S_MAX) as answer:  # the scheme is fixed
+        connection = http_connection(address, secured, ANSWER_S_MAX)
+        try:
+            connection.request("GET", CLUSTER_PATH, headers=headers)
+            answer = connection.getresponse()
+            if answer.status != _OK:
+                raise ValueError(f"HTTP status {answer.status} {answer.reason}")
             content = json.loads(answer.read(ANSWER_BYTES_MAX))
+        finally:
+            connection.close()
         addresses = broker_addresses(content)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise Unreachable(f"The coordinator at {coordinator} does not list its brokers: {reason}.") from error
+    except (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Unreachable(f"The coordinator at {coordinator} does not list its brokers: {error}.") from error
     if not addresses:
         raise Unreachable(f"The coordinator at {coordinator} knows no broker that is running.")
     return ",".join(addresses)
@@ -83,9 +109,26 @@ def broker_addresses(content: Any) -> list[str]:
     return addresses
 
 
-def _probe(bootstrap: str) -> None:
-    access = Access(
-        read_addresses(bootstrap),
+def access_of(connection: dict[str, Any]) -> Access:
+    """The same for clients that do not use librdkafka. Raises BadArgument."""
+    options = _resolved(connection)
+    security = read_security(options)
+    assert options["bootstrap"] is not None, "the lookup has found it"
+    return Access(
+        read_addresses(options["bootstrap"]),
+        credentials=security.credentials,
+        encryption=security.encryption,
+        auth_without_tls=security.auth_without_tls,
+    )
+
+
+def _resolved(options: dict[str, Any]) -> ConnectionOptions:
+    return resolve_options(ConnectionOptions, options, "gRPC service")
+
+
+def _probe(connection: dict[str, Any]) -> None:
+    access = replace(
+        access_of(connection),
         client_id="penstock-grpc-probe",
         connect_ms_max=PROBE_MS_MAX,
         request_ms_max=PROBE_MS_MAX,

@@ -16,9 +16,9 @@ from penstock.v1 import consumer_pb2, consumer_pb2_grpc, topics_pb2, topics_pb2_
 
 def open_consumer_service(lookup: BrokerLookup, settings: ConsumerSettings) -> OpenedService:
     """The handlers of the consumer service. Connects to no broker yet."""
-    fetcher = Fetcher(settings.fetches_max, lookup.bootstrap)
-    streams = Streams(settings, lookup.bootstrap)
-    link = AdminLink(lookup.bootstrap)
+    fetcher = Fetcher(settings.fetches_max, lookup.connection)
+    streams = Streams(settings, lookup.connection)
+    link = AdminLink(lookup.connection)
 
     def register(server: Any) -> None:
         consumer_pb2_grpc.add_ConsumerServicer_to_server(ConsumerGateway(fetcher, streams, link), server)

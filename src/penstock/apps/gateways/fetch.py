@@ -6,13 +6,13 @@ import asyncio
 import functools
 import threading
 import time
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
+from penstock.apps.gateways.brokers import Connect, access_of
 from penstock.apps.gateways.conversion import MessageWriter
 from penstock.apps.gateways.errors import Overloaded
-from penstock.client.access import Access, read_addresses
 from penstock.client.errors import BadArgument, OffsetOutOfRange
 from penstock.client.raw.cluster import Cluster, TopicPartition
 from penstock.client.raw.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offsets
@@ -41,8 +41,8 @@ _RESETS = {
 class Fetcher:
     """Connections and threads for Fetch."""
 
-    def __init__(self, fetches_max: int, bootstrap: Callable[[], Awaitable[str]]) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, fetches_max: int, connect: Connect) -> None:
+        self._connect = connect
         self._fetches_max = fetches_max
         self._threads = ThreadPoolExecutor(fetches_max, thread_name_prefix="penstock-fetch")
         self._idle: list[Cluster] = []
@@ -56,11 +56,11 @@ class Fetcher:
         writer = MessageWriter(request.topic, request.key_serializer, request.value_serializer)
         if self._running >= self._fetches_max:
             raise Overloaded(f"{self._fetches_max} Fetch calls are in progress, the maximum of this service.")
-        bootstrap = await self._bootstrap()
+        connection = await self._connect()
         self._running += 1
         gone = threading.Event()
         work = asyncio.get_running_loop().run_in_executor(
-            self._threads, functools.partial(self._run, bootstrap, request, left_s, gone)
+            self._threads, functools.partial(self._run, connection, request, left_s, gone)
         )
         work.add_done_callback(self._ended)
         try:
@@ -88,12 +88,12 @@ class Fetcher:
 
     def _run(
         self,
-        bootstrap: str,
+        connection: dict[str, Any],
         request: consumer_pb2.FetchRequest,
         left_s: float | None,
         gone: threading.Event,
     ) -> FetchedRows:
-        cluster = self._idle.pop() if self._idle else Cluster(Access(read_addresses(bootstrap)))
+        cluster = self._idle.pop() if self._idle else Cluster(access_of(connection))
         left_ms = CALL_MS_MAX + WAIT_MS_MAX if left_s is None else max(1, int(left_s * 1000))
         cluster.access = replace(
             cluster.access,

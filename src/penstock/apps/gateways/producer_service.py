@@ -15,8 +15,8 @@ from penstock.v1 import producer_pb2, producer_pb2_grpc, topics_pb2, topics_pb2_
 
 def open_producer_service(lookup: BrokerLookup, settings: ProducerSettings) -> OpenedService:
     """The handlers of the producer service. Connects to no broker yet."""
-    senders = Senders(settings, lookup.bootstrap)
-    link = AdminLink(lookup.bootstrap)
+    senders = Senders(settings, lookup.connection)
+    link = AdminLink(lookup.connection)
     gateway = ProducerGateway(senders, settings)
 
     def register(server: Any) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from penstock.apps.gateways.brokers import Connect
 from penstock.apps.gateways.settings import ProducerSettings
 from penstock.client.errors import BadArgument, ClientError, DeliveryFailed, Fenced
-from penstock.client.options import RETRIES_MAX, Acks, ProducerOptions
+from penstock.client.options import RETRIES_MAX, Acks
 from penstock.client.rdkafka.batch_sender import BatchSender, SendOutcome
 from penstock.v1 import message_pb2
 
@@ -61,9 +62,9 @@ def send_mode(ack_level: int, delivery: int) -> SendMode:
 class Senders:
     """All producers of the service."""
 
-    def __init__(self, settings: ProducerSettings, bootstrap: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, settings: ProducerSettings, connect: Connect) -> None:
         self._settings = settings
-        self._bootstrap = bootstrap
+        self._connect = connect
         self._lock = asyncio.Lock()
         self._plain: dict[SendMode, BatchSender] = {}
         self._idle: list[BatchSender] = []
@@ -113,14 +114,14 @@ class Senders:
 
     async def _open(self, mode: SendMode) -> BatchSender:
         settings = self._settings
-        options: ProducerOptions = {
-            "bootstrap": await self._bootstrap(),
+        options: dict[str, Any] = {
+            **await self._connect(),
             "client_id": "penstock-producer-service",
             "acks": mode.acks,
             "delivery": "at_most_once" if mode.is_at_most_once else "at_least_once",
             "linger_ms": settings.linger_ms,
             "batch_bytes_max": settings.batch_bytes_max,
-            "compression": settings.compression,  # type: ignore[typeddict-item]
+            "compression": settings.compression,
             "retries": RETRIES_MAX if settings.retries is None or mode.is_at_most_once else settings.retries,
             "delivery_s_max": settings.delivery_s_max,
             "queue_records_max": 10 * settings.in_flight_records_max,

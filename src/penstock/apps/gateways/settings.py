@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 PRODUCER_PORT = 9193
 CONSUMER_PORT = 9194
@@ -22,6 +23,8 @@ class GatewaySettings:
     coordinator: str | None = None
     message_bytes_max: int = MESSAGE_BYTES_MAX
     ready_file: Path | None = None
+    client_options: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Security options of the clients of the brokers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
 
+from penstock.apps.gateways.brokers import Connect
 from penstock.apps.gateways.conversion import MessageWriter, RecordReader
 from penstock.apps.gateways.errors import Overloaded
 from penstock.apps.gateways.group_stream import GroupStream
@@ -13,6 +14,7 @@ from penstock.apps.gateways.settings import ConsumerSettings
 from penstock.apps.gateways.start_request import StreamPlan, read_start
 from penstock.client.errors import BadArgument, ClientError, Fenced, IllegalState, Unreachable
 from penstock.client.messages import Position
+from penstock.client.options import ConsumerOptions
 from penstock.client.rdkafka.batch_sender import BatchSender
 from penstock.v1 import consumer_pb2, message_pb2
 
@@ -22,9 +24,9 @@ LEAVE_S_MAX = 5.0
 class Streams:
     """All Subscribe streams of the service."""
 
-    def __init__(self, settings: ConsumerSettings, bootstrap: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, settings: ConsumerSettings, connect: Connect) -> None:
         self._settings = settings
-        self._bootstrap = bootstrap
+        self._connect = connect
         self._open: set[GroupStream] = set()
         self._leaving: set[asyncio.Future[None]] = set()
 
@@ -34,10 +36,11 @@ class Streams:
             raise Overloaded(f"{self._settings.streams_max} streams are open, the maximum of this service.")
         start = await _first(requests)
         plan = read_start(start, self._settings)
-        plan.options["bootstrap"] = await self._bootstrap()
+        connection = await self._connect()
+        plan.options.update(cast(ConsumerOptions, connection))
         writer = MessageWriter(", ".join(plan.topics), start.key_serializer, start.value_serializer)
         stream = GroupStream(plan, writer)
-        sender = await _open_sender(plan) if plan.is_exactly_once else None
+        sender = await _open_sender(plan, connection) if plan.is_exactly_once else None
         self._open.add(stream)
         stream.start()
         reading = asyncio.ensure_future(_read_requests(stream, sender, requests))
@@ -79,13 +82,14 @@ async def _first(requests: AsyncIterator[consumer_pb2.SubscribeRequest]) -> cons
     raise BadArgument("The first request of a stream is `start`.")
 
 
-async def _open_sender(plan: StreamPlan) -> BatchSender:
-    sender = BatchSender(
-        bootstrap=plan.options["bootstrap"],
-        client_id="penstock-consumer-service",
-        delivery="exactly_once",
-        transactional_id=plan.transactional_id,
-    )
+async def _open_sender(plan: StreamPlan, connection: dict[str, Any]) -> BatchSender:
+    options: dict[str, Any] = {
+        **connection,
+        "client_id": "penstock-consumer-service",
+        "delivery": "exactly_once",
+        "transactional_id": plan.transactional_id,
+    }
+    sender = BatchSender(**options)
     try:
         await sender.start()
     except ClientError:

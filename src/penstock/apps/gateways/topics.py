@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from penstock.apps.gateways.brokers import Connect
 from penstock.apps.gateways.errors import abort
 from penstock.client.descriptions import TopicDescription
 from penstock.client.errors import BadArgument, ClientError, NotFound
@@ -20,8 +21,8 @@ Result = TypeVar("Result")
 class AdminLink:
     """The admin client of a service, opened on first use: the service starts without a broker."""
 
-    def __init__(self, bootstrap: Callable[[], Awaitable[str]]) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
         self._lock = asyncio.Lock()
         self._admin: AsyncAdmin | None = None
 
@@ -29,7 +30,11 @@ class AdminLink:
         """The client. Raises Unreachable."""
         async with self._lock:
             if self._admin is None:
-                admin = AsyncAdmin(bootstrap=await self._bootstrap(), client_id="penstock-grpc-service")
+                options: dict[str, Any] = {
+                    **await self._connect(),
+                    "client_id": "penstock-grpc-service",
+                }
+                admin = AsyncAdmin(**options)
                 await admin.start()
                 self._admin = admin
             return self._admin

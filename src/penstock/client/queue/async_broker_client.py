@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -40,6 +41,8 @@ from penstock.client.queue.settlement import (
     held_message,
     log_refused,
 )
+from penstock.client.tls import tls_failure
+from penstock.core.model import Address
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.request_properties import CLIENT
 
@@ -268,7 +271,8 @@ class AsyncBrokerClient(QueueMember[Handler]):
         """Open a connection, identify this client and rejoin all subscriptions."""
         try:
             async with asyncio.timeout(self._request_timeout_s):
-                reader, writer = await asyncio.open_connection(self.host, self.port)
+                context = None if self._encryption is None else self._encryption.context()
+                reader, writer = await asyncio.open_connection(self.host, self.port, ssl=context)
                 line: _Line
                 session = QueueSession(
                     lambda message: self._inbox.put_nowait((line, message)), self._ended, log_refused
@@ -285,6 +289,8 @@ class AsyncBrokerClient(QueueMember[Handler]):
                     line.end(Unreachable("the connection attempt was cancelled"))
                     raise
         except (OSError, ClientError) as error:
+            if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+                raise tls_failure(Address(self.host, self.port), error) from error
             raise Unreachable(
                 f"Cannot reach a broker at {self.host}:{self.port}: {str(error) or 'no response'}. "
                 "Check that the broker is running and that this is its queue port."

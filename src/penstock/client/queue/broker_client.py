@@ -73,7 +73,7 @@ class BrokerClient(QueueMember[Handler]):
     # -- lifecycle
 
     def connect(self) -> None:
-        """Connect to the broker. Raises Unreachable."""
+        """Connect to the broker. Raises Unreachable, TlsFailed."""
         if self._is_open:
             raise IllegalState("this client is already connected")
         line = self._open(time.monotonic() + self._request_timeout_s)
@@ -254,6 +254,7 @@ class BrokerClient(QueueMember[Handler]):
             deliver=lambda message: self._inbox.put((holder[0] if holder else None, message)),
             end=self._ended,
             refuse=log_refused,
+            encryption=self._encryption,
         )
         holder.append(line)
         self._rejoins.clear()

@@ -12,9 +12,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from penstock.client.errors import ClientError, TimedOut, Unreachable
+from penstock.client.access import Encryption
+from penstock.client.errors import ClientError, TimedOut, TlsFailed, Unreachable
 from penstock.client.queue.requests import QueueRequest
 from penstock.client.queue.session import HeldMessage, Message, QueueResponse, QueueSession
+from penstock.client.queue.tls_socket import TlsSocket
+from penstock.client.tls import speaks_tls
+from penstock.core.model import Address
 from penstock.wire.queue.frames import MessageType
 from penstock.wire.queue.request_properties import CLIENT
 
@@ -24,7 +28,7 @@ READ_BYTES = 1 << 18
 class QueueLine:
     """Created by `open_line`; usable until the connection fails or is closed."""
 
-    def __init__(self, connection: socket.socket, session: QueueSession) -> None:
+    def __init__(self, connection: socket.socket | TlsSocket, session: QueueSession) -> None:
         self._socket = connection
         self._selector = selectors.DefaultSelector()
         self._selector.register(connection, selectors.EVENT_READ)
@@ -83,6 +87,8 @@ class QueueLine:
         if not self._selector.select(max(0.0, wait_s)):
             return
         content = self._socket.recv(READ_BYTES)
+        if content is None:
+            return  # a part of a TLS record
         if not content:
             raise Unreachable("the broker closed the connection")
         with self._session_lock:
@@ -122,20 +128,32 @@ def open_line(
     deliver: Callable[[Message], None],
     end: Callable[[str, ClientError], None],
     refuse: Callable[[HeldMessage, ClientError], None],
+    encryption: Encryption | None = None,
 ) -> QueueLine:
-    """Connect and identify this client. Raises Unreachable if no queue listener responds at the address."""
+    """Connect and identify this client. Raises Unreachable if no queue listener responds at the address, TlsFailed."""
     try:
-        connection = socket.create_connection((host, port), max(0.01, deadline - time.monotonic()))
+        connection = _connect(Address(host, port), max(0.01, deadline - time.monotonic()), encryption)
     except OSError as error:
         raise Unreachable(
             f"Cannot reach a broker at {host}:{port}: {error.strerror or error}. "
             "Check that the broker is running and that this is its queue port."
         ) from None
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     line = QueueLine(connection, QueueSession(deliver, end, refuse))
     try:
         line.call_unread(QueueRequest(MessageType.HEARTBEAT, ((CLIENT, client_id),)), deadline)
     except (OSError, ClientError) as error:
         line.end(Unreachable(str(error)))
+        if encryption is None and speaks_tls(Address(host, port)):
+            raise TlsFailed(f"{host}:{port} is a TLS port: turn on tls.", code="TLS_PORT") from None
         raise Unreachable(f"{host}:{port} does not respond as a queue listener: {error}") from None
     return line
+
+
+def _connect(address: Address, wait_s_max: float, encryption: Encryption | None) -> socket.socket | TlsSocket:
+    opened = socket.create_connection(address, wait_s_max)
+    try:
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return opened if encryption is None else TlsSocket(opened, address, encryption)
+    except BaseException:
+        opened.close()
+        raise

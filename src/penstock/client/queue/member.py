@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, Unpack
 
 from penstock.client.errors import BadArgument, ClientError, IllegalState
+from penstock.client.options import TlsOptions, check_options, layered_options
 from penstock.client.queue.rejoins import Rejoins
 from penstock.client.queue.requests import MemberTerms, queue_address
 from penstock.client.queue.session import QueueResponse
+from penstock.client.security import read_encryption
 
 logger = logging.getLogger("penstock.client")
 
@@ -28,7 +31,8 @@ class QueueMember(Generic[H]):
     """Connects to `host`:`port`, else to `PENSTOCK_QUEUE` (HOST:PORT), else to localhost:9999.
 
     A call is retried across reconnects for at most `request_timeout_s`, then raises. `on_end` is called when the
-    broker ends a subscription for good; one that another broker takes over is joined again.
+    broker ends a subscription for good; one that another broker takes over is joined again. TLS is set with the `tls`
+    options of the other clients, by keyword or with a `profile`.
     """
 
     def __init__(
@@ -39,10 +43,15 @@ class QueueMember(Generic[H]):
         *,
         request_timeout_s: float = 30.0,
         on_end: Callable[[str, ClientError], None] | None = None,
+        profile: str | None = None,
+        **tls: Unpack[TlsOptions],
     ) -> None:
         if request_timeout_s <= 0:
             raise BadArgument(f"invalid request_timeout_s {request_timeout_s}: must be greater than 0")
-        self.host, self.port = queue_address(host, port)
+        check_options(TlsOptions, tls, "BrokerClient")
+        layered = layered_options({**tls, "profile": profile}, os.environ)
+        self.host, self.port = queue_address(host, port, layered.get("queue"))
+        self._encryption = read_encryption(layered)
         self.client_id = client_id
         self._request_timeout_s = request_timeout_s
         self._on_end = on_end

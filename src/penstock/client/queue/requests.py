@@ -38,9 +38,12 @@ ADDRESS_VARIABLE = "PENSTOCK_QUEUE"
 ADDRESS_DEFAULT = "localhost:9999"
 
 
-def queue_address(host: str | None, port: int | None) -> tuple[str, int]:
-    """Address of the queue listener: from the arguments, the environment, or the default. Raises BadArgument."""
-    found = os.environ.get(ADDRESS_VARIABLE) or ADDRESS_DEFAULT
+def queue_address(host: str | None, port: int | None, known: str | None = None) -> tuple[str, int]:
+    """Address of the queue listener: from the arguments, the environment or profile, or the default.
+
+    Raises BadArgument.
+    """
+    found = known or os.environ.get(ADDRESS_VARIABLE) or ADDRESS_DEFAULT
     known_host, colon, known_port = found.rpartition(":")
     if not (colon and known_host and known_port.isascii() and known_port.isdigit()):
         raise BadArgument(f"invalid {ADDRESS_VARIABLE} {found!r}: expected HOST:PORT")

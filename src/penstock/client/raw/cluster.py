@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import NamedTuple, Self
 
 from penstock.client.access import Access
-from penstock.client.errors import ClientError, NotFound, Refused, TimedOut, Unreachable
+from penstock.client.errors import ClientError, NotFound, Refused, TimedOut, TlsFailed, Unreachable
 from penstock.client.raw.connection import BrokerConnection
 from penstock.core.model import Address
 from penstock.core.model import TopicPartition as TopicPartition
@@ -315,19 +315,22 @@ class Cluster:
 
     def _any_connection(self) -> BrokerConnection:
         for connection in self._connections.values():
-            if not connection.is_closed and not connection.in_flight:
+            if not connection.is_closed and not connection.is_expired and not connection.in_flight:
                 return connection
         failures: list[ClientError] = []
         for address in dict.fromkeys((*self.access.addresses, *self._brokers.values())):
             try:
                 return self._connection_at(address)
-            except Unreachable as error:
+            except (TlsFailed, Unreachable) as error:
                 failures.append(error)
-        raise failures[0] if len(failures) == 1 else Unreachable("; ".join(str(one) for one in failures))
+        rejected = [one for one in failures if isinstance(one, TlsFailed)]
+        if rejected or len(failures) == 1:
+            raise (rejected or failures)[0]
+        raise Unreachable("; ".join(str(one) for one in failures))
 
     def _connection_at(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)
-        if connection is None or connection.is_closed or connection.in_flight:
+        if connection is None or connection.is_closed or connection.is_expired or connection.in_flight:
             if connection is not None:
                 self._drop(connection)
             connection = self._connections[address] = BrokerConnection(address, self.access)

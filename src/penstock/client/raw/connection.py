@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections import deque
 from struct import Struct
 from typing import Any, Self
 
-from penstock.client.access import Access
-from penstock.client.errors import Refused, Unreachable
+from penstock.client.access import Access, Credentials
+from penstock.client.errors import AuthenticationFailed, ClientError, Refused, TlsFailed, Unreachable
 from penstock.client.raw.sasl import exchange
+from penstock.client.tls import speaks_tls, start_tls, tls_failure
 from penstock.core.errors import BrokerError
 from penstock.core.model import Address
 from penstock.wire.kafka import (
@@ -33,6 +35,13 @@ from penstock.wire.kafka import (
 RESPONSE_BYTES_MAX = 256 << 20
 """A larger size prefix means that the peer does not speak Kafka's protocol."""
 
+PROBE_MS_MAX = 2_000
+TIMED_OUT = "TIMED_OUT"
+"""Code of an Unreachable whose peer is connected and does not answer."""
+
+SESSION_PART = 0.85
+"""Share of a session's lifetime after which a connection is replaced, before the broker closes it."""
+
 _SIZE = Struct(">i")
 
 
@@ -46,9 +55,11 @@ class BrokerConnection:
         self._calls = 0
         self._pending: deque[tuple[int, int, int]] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
+        self._expires_s: float | None = None
+        access.security.check_secrecy(address.host)
         self._socket = self._open()
         try:
-            self._versions = self._fetch_versions()
+            self._versions = self._first_versions()
             self._authenticate()
         except BaseException:
             self.close()
@@ -111,6 +122,11 @@ class BrokerConnection:
         return self._socket.fileno()
 
     @property
+    def is_expired(self) -> bool:
+        """Whether the authenticated session ends soon, so that another connection should be opened."""
+        return self._expires_s is not None and time.monotonic() >= self._expires_s
+
+    @property
     def in_flight(self) -> int:
         """Number of requests without a response."""
         return len(self._pending)
@@ -130,28 +146,58 @@ class BrokerConnection:
     # -- opening
 
     def _open(self) -> socket.socket:
+        encryption = self._access.encryption
         try:
             opened = socket.create_connection(self.address, timeout=self._access.connect_ms_max / 1000)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._access.encryption is not None:
-                return self._access.encryption.context().wrap_socket(
-                    opened, server_hostname=self.address.host
-                )
-        except ssl.SSLCertVerificationError as error:
-            raise Unreachable(
-                f"certificate of {self.address} cannot be verified: {error.verify_message}. Check ssl.ca.location "
-                "(or ssl.truststore.location) and that the certificate matches this host name."
-            ) from error
-        except ssl.SSLError as error:
-            raise Unreachable(
-                f"TLS handshake with {self.address} failed: {error.reason}. Check security.protocol."
-            ) from error
         except OSError as error:
             raise Unreachable(
                 f"no broker answers at {self.address}: {_reason(error)}. "
                 "Check the address and that the broker is running (`penstock start`)."
             ) from error
-        return opened
+        if encryption is None:
+            return opened
+        try:
+            return start_tls(opened, self.address, encryption)
+        except TlsFailed as error:
+            if error.code == "HANDSHAKE" and self._speaks_plaintext():
+                raise self._no_tls_here() from error
+            raise
+        except OSError as error:
+            if not isinstance(error, TimeoutError) and self._speaks_plaintext():
+                raise self._no_tls_here() from error
+            raise Unreachable(
+                f"connection to {self.address} lost during the TLS handshake: {_reason(error)}. "
+                "Check that the broker is running and that this port expects TLS."
+            ) from error
+
+    def _speaks_plaintext(self) -> bool:
+        """Whether the port answers Kafka requests without TLS."""
+        plain = Access((self.address,), connect_ms_max=PROBE_MS_MAX, request_ms_max=PROBE_MS_MAX)
+        try:
+            BrokerConnection(self.address, plain).close()
+        except ClientError:
+            return False
+        return True
+
+    def _no_tls_here(self) -> TlsFailed:
+        return TlsFailed(
+            f"{self.address} is a port without TLS. Turn off tls (security.protocol=PLAINTEXT or SASL_PLAINTEXT), "
+            "or use the broker's TLS port.",
+            code="NO_TLS",
+        )
+
+    def _first_versions(self) -> dict[int, tuple[int, int]]:
+        try:
+            return self._fetch_versions()
+        except Unreachable as error:
+            if self._access.encryption is None and error.code != TIMED_OUT and speaks_tls(self.address):
+                raise TlsFailed(
+                    f"{self.address} is a TLS port. Turn on tls (security.protocol=SSL or SASL_SSL), or use the "
+                    "broker's port without TLS.",
+                    code="TLS_PORT",
+                ) from error
+            raise
 
     def _fetch_versions(self) -> dict[int, tuple[int, int]]:
         response = self.call(ApiKey.API_VERSIONS, messages.ApiVersionsRequest(), version=0)
@@ -169,19 +215,26 @@ class BrokerConnection:
         handshake = self.call(ApiKey.SASL_HANDSHAKE, request, version=1)
         if handshake.error_code:
             offered = ", ".join(handshake.mechanisms) or "none"
-            raise Refused(
-                f"{self.address} rejected sasl.mechanism {credentials.mechanism}; it supports: {offered}"
+            raise AuthenticationFailed(
+                f"{self.address} does not support the SASL mechanism {credentials.mechanism}; it supports: {offered}. "
+                "Set sasl_mechanism (sasl.mechanism) to one of them.",
+                code=error_name(handshake.error_code),
             )
         steps = exchange(credentials)
         token = next(steps)
         while True:
             response = self.call(ApiKey.SASL_AUTHENTICATE, messages.SaslAuthenticateRequest(auth_bytes=token))
             if response.error_code:
-                raise Refused(
-                    f"{self.address} rejected user {credentials.username}: "
-                    f"{response.error_message or error_name(response.error_code)}. "
-                    "Check sasl.username and sasl.password."
+                reason = response.error_message or error_name(response.error_code)
+                steps.throw(
+                    AuthenticationFailed(
+                        f"{self.address} rejected {credentials.who} ({credentials.mechanism}): "
+                        f"{reason.rstrip('.')}. Check {_options_of(credentials)}.",
+                        code=error_name(response.error_code),
+                    )
                 )
+            if response.session_lifetime_ms > 0:
+                self._expires_s = time.monotonic() + SESSION_PART * response.session_lifetime_ms / 1000
             try:
                 token = steps.send(bytes(response.auth_bytes))
             except StopIteration:
@@ -199,12 +252,23 @@ class BrokerConnection:
             view = view[count:]
         return received
 
-    def _broken(self, error: OSError) -> Unreachable:
+    def _broken(self, error: OSError) -> ClientError:
         self.close()
+        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+            return tls_failure(
+                self.address, error
+            )  # TLS 1.3 rejects a client certificate after the handshake
         return Unreachable(
             f"connection to {self.address} lost: {_reason(error)}. "
-            "Check that the broker is running and that security.protocol matches this port."
+            "Check that the broker is running and that TLS and authentication are set as this port requires.",
+            code=TIMED_OUT if isinstance(error, TimeoutError) else "",
         )
+
+
+def _options_of(credentials: Credentials) -> str:
+    if credentials.token is None:
+        return "username and password"
+    return "token, token_file or token_url" if credentials.token.url is None else "token_url and token_scope"
 
 
 def _reason(error: OSError) -> str:

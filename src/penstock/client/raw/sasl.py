@@ -1,25 +1,33 @@
-"""SASL PLAIN and SCRAM as sequences of messages. No I/O."""
+"""SASL PLAIN, SCRAM and OAUTHBEARER (RFC 7628) as sequences of messages. No I/O, except to get a token."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
+import json
 import secrets
 from collections.abc import Generator
 
-from penstock.client.access import Credentials
-from penstock.client.errors import Refused
+from penstock.client.access import OAUTHBEARER, Credentials
+from penstock.client.errors import AuthenticationFailed, BadArgument, Refused
+from penstock.client.tokens import TokenSource
 
 ITERATIONS_MAX = 1_000_000
 """Protects against a server that requests an excessive number of PBKDF2 rounds."""
 
 Exchange = Generator[bytes, bytes, None]
-"""Yields messages to send and receives the server's replies; ends when authentication is complete."""
+"""Yields messages to send and receives the server's replies; ends when authentication is complete.
+
+An AuthenticationFailed that the caller throws into it comes back with what the mechanism knows about the reason.
+"""
 
 
 def exchange(credentials: Credentials) -> Exchange:
     """The message exchange of the configured mechanism. Raises Refused."""
+    if credentials.mechanism == OAUTHBEARER:
+        assert credentials.token is not None, "checked with the options"
+        return _oauthbearer(credentials.token)
     if credentials.mechanism == "PLAIN":
         return _plain(credentials)
     return _scram(credentials, "sha" + credentials.mechanism.removeprefix("SCRAM-SHA-"))
@@ -27,6 +35,30 @@ def exchange(credentials: Credentials) -> Exchange:
 
 def _plain(credentials: Credentials) -> Exchange:
     yield f"\0{credentials.username}\0{credentials.password}".encode()
+
+
+def _oauthbearer(source: TokenSource) -> Exchange:
+    token = source.fetch().value
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise BadArgument(
+            "the token has characters that a bearer token cannot have: check token or token_file"
+        )
+    problem = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+    if not problem:
+        return
+    try:
+        yield b"\x01"  # the server fails the exchange only after this acknowledgement of its challenge
+    except AuthenticationFailed as error:
+        raise AuthenticationFailed(f"{error.message} ({_status_in(problem)})", code=error.code) from None
+    raise AuthenticationFailed(f"the broker rejected the token: {_status_in(problem)}")
+
+
+def _status_in(problem: bytes) -> str:
+    """`invalid_token` from `{"status":"invalid_token"}`."""
+    try:
+        return str(json.loads(problem)["status"])
+    except (ValueError, KeyError, TypeError):
+        return "no reason given"
 
 
 def _scram(credentials: Credentials, digest: str, nonce: str | None = None) -> Exchange:

@@ -6,14 +6,14 @@ penstock.table("orders").to_pandas()
 from __future__ import annotations
 
 import io
-import os
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.access import nearest, read_access
+from penstock.client.access import nearest
 from penstock.client.errors import BadArgument, NotFound, SerializationFailed
 from penstock.client.extras import extras
 from penstock.client.raw.cluster import Cluster, TopicPartition
 from penstock.client.raw.offsets import EARLIEST, LATEST, list_offsets
+from penstock.client.security import OWN_NAMES, resolve_access
 
 if TYPE_CHECKING:
     from penstock.client.raw.fetch import Span
@@ -24,23 +24,25 @@ POSITIONS = ("topic", "partition", "offset", "timestamp", "key")
 """Columns added to the fields of a JSON value, with an underscore prefix."""
 
 
-def table(topic: str, bootstrap: str | None = None, **kafka: str) -> Table:
-    """A topic of the broker at `bootstrap` (default: PENSTOCK_BOOTSTRAP, then 127.0.0.1:9092).
+def table(topic: str, bootstrap: str | None = None, **options: str | bool) -> Table:
+    """A topic of the broker at `bootstrap` (default: PENSTOCK_BOOTSTRAP, the profile, then 127.0.0.1:9092).
 
-    Other options are Kafka client options with underscores instead of dots: `security_protocol="SSL"`.
+    Security options and `profile` are those of the other clients: `tls_ca="ca.pem"`. Other options are Kafka client
+    options with underscores instead of dots: `request_timeout_ms="5000"`.
     """
-    where = bootstrap or os.environ.get("PENSTOCK_BOOTSTRAP") or BOOTSTRAP_DEFAULT
-    named = {name.replace("_", "."): value for name, value in kafka.items()}
-    return Table(topic, {"bootstrap.servers": where, **named})
+    own = {name: str(value) for name, value in options.items() if name in OWN_NAMES}
+    kafka = {name.replace("_", "."): str(value) for name, value in options.items() if name not in OWN_NAMES}
+    return Table(topic, {**kafka, **({"bootstrap.servers": bootstrap} if bootstrap else {})}, own)
 
 
 class Table:
     """One topic. Every call reads it again."""
 
-    def __init__(self, topic: str, kafka: dict[str, str]) -> None:
+    def __init__(self, topic: str, kafka: dict[str, str], own: dict[str, str] | None = None) -> None:
         self.topic = topic
-        self._kafka = kafka
-        self._access = read_access(kafka)
+        self._own = own or {}
+        self._access = resolve_access(kafka, self._own, bootstrap_default=BOOTSTRAP_DEFAULT)
+        self._kafka = {**kafka, "bootstrap.servers": self._access.bootstrap}
 
     def to_arrow(self, *, values: str = "bytes", headers: bool = False) -> Any:
         """A pyarrow.Table with Kafka's columns; only committed records are included.
@@ -66,7 +68,7 @@ class Table:
     def to_spark(self, spark: Any, *, headers: bool = False) -> Any:
         """The same as a lazy Spark DataFrame, read by the workers of `spark`."""
         options = {f"kafka.{name}": value for name, value in self._kafka.items()}
-        source = spark.read.format("penstock").options(**options).option("subscribe", self.topic)
+        source = spark.read.format("penstock").options(**options, **self._own).option("subscribe", self.topic)
         return source.option("includeHeaders", str(headers).lower()).load()
 
     def _read(self, headers: bool) -> Any:

@@ -38,10 +38,10 @@ from penstock.client.descriptions import (
     Topic,
     TopicDescription,
 )
-from penstock.client.errors import AlreadyThere, IllegalState, NotFound
+from penstock.client.errors import AlreadyThere, ClientError, IllegalState, NotFound
 from penstock.client.messages import Position
 from penstock.client.options import ConnectionOptions, resolve_options
-from penstock.client.rdkafka.library import configure, create, wait_reachable
+from penstock.client.rdkafka.library import LibraryErrors, configure, create, wait_reachable
 from penstock.client.rdkafka.translation import cause, translate
 
 BROKER_DECIDES = -1
@@ -54,14 +54,17 @@ class Admin:
     def __init__(self, **options: Unpack[ConnectionOptions]) -> None:
         self._options = resolve_options(ConnectionOptions, options, "Admin")
         wait_reachable(self._options)
-        self._client: AdminClient | None = create(AdminClient, configure(self._options, {}))
+        self._library_errors = LibraryErrors()
+        self._client: AdminClient | None = create(
+            AdminClient, configure(self._options, {}, self._library_errors)
+        )
 
     def describe_cluster(self) -> ClusterBrokers:
         """The brokers of the cluster."""
         try:
             found = self._opened().list_topics(timeout=self._options["request_s_max"])
         except KafkaException as error:
-            raise translate(cause(error), "cluster") from error
+            raise self._explained(error, "cluster") from error
         brokers = [BrokerDescription(one.id, str(one.host), one.port) for one in found.brokers.values()]
         return ClusterBrokers(found.cluster_id or "", sorted(brokers, key=lambda one: one.id))
 
@@ -240,14 +243,17 @@ class Admin:
         try:
             return future.result()
         except KafkaException as error:
-            raise translate(cause(error), about) from error
+            raise self._explained(error, about) from error
+
+    def _explained(self, error: KafkaException, about: str) -> ClientError:
+        return self._library_errors.explain(translate(cause(error), about))
 
     def _metadata(self) -> dict[str, LibraryTopic]:
         """Metadata of all topics: requesting a single name may auto-create it on some brokers."""
         try:
             return self._opened().list_topics(timeout=self._options["request_s_max"]).topics
         except KafkaException as error:
-            raise translate(cause(error), "topics") from error
+            raise self._explained(error, "topics") from error
 
     def _topic(self, name: str) -> LibraryTopic:
         found = self._metadata().get(name)

@@ -49,7 +49,7 @@ class _PendingBatch:
     The polling thread counts reports, the loop counts rejections: neither writes the counter of the other.
     """
 
-    __slots__ = ("_expected", "_finished", "_reported", "_topic", "failed", "future", "outcomes")
+    __slots__ = ("_expected", "_explain", "_finished", "_reported", "_topic", "failed", "future", "outcomes")
 
     def __init__(
         self,
@@ -57,8 +57,10 @@ class _PendingBatch:
         count: int,
         future: asyncio.Future[list[SendOutcome]],
         finished: list[_PendingBatch],
+        explain: Callable[[ClientError], ClientError],
     ) -> None:
         self._finished = finished
+        self._explain = explain
         self._topic = topic
         self._expected = count
         self._reported = 0
@@ -75,7 +77,7 @@ class _PendingBatch:
     def report(self, index: int, error: KafkaError | None, message: Any) -> None:
         """Record a delivery report. Called once per record, so without calls of its own."""
         if error is not None:
-            self.outcomes[index] = translate(error, self._topic)
+            self.outcomes[index] = self._explain(translate(error, self._topic))
             self.failed = True
         else:
             offset = message.offset()
@@ -120,7 +122,8 @@ class BatchSender:
         `strict`: raise the error of a record that cannot be queued, for transactions, which are aborted then.
         """
         assert self._loop is not None, "not started"
-        pending = _PendingBatch(topic, len(records), self._loop.create_future(), self._finished)
+        explain = self._producer.library_errors.explain
+        pending = _PendingBatch(topic, len(records), self._loop.create_future(), self._finished, explain)
         produce, report = self._producer.library_producer.produce, pending.report
         for index, (key, value, headers, partition, timestamp_ms) in enumerate(records):
             number = ANY_PARTITION if partition is None else partition

@@ -33,7 +33,7 @@ from penstock.client.errors import ClientError, IllegalState, NotFound
 from penstock.client.messages import Position
 from penstock.client.options import ConsumerOptions, resolve_options
 from penstock.client.rdkafka.consumer_progress import ConsumerProgress
-from penstock.client.rdkafka.library import configure, create, wait_reachable
+from penstock.client.rdkafka.library import LibraryErrors, configure, create, wait_reachable
 from penstock.client.rdkafka.rdkafka_consumer import TRANSIENT, PartitionKey, consumer_settings
 from penstock.client.rdkafka.translation import cause, translate
 
@@ -110,6 +110,7 @@ class GroupMember:
         self._topics = list(topics)
         self._options = resolve_options(ConsumerOptions, options, "Consumer")
         self._settings = consumer_settings(self._options)
+        self._library_errors = LibraryErrors()
         self._rows_max = rows_max
         self._post = post
         self._commands: deque[tuple[Any, Command]] = deque()
@@ -218,7 +219,9 @@ class GroupMember:
         consumer: Consumer | None = None
         try:
             wait_reachable(self._options)
-            consumer = create(Consumer, configure(self._options, {**self._settings, **PREFETCH}))
+            consumer = create(
+                Consumer, configure(self._options, {**self._settings, **PREFETCH}, self._library_errors)
+            )
             consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked)
             while not self._is_closing:
                 self._step(consumer)
@@ -249,6 +252,8 @@ class GroupMember:
         found = consumer.consume(1, BUSY_POLL_S if time.monotonic() < self._busy_until else POLL_S)
         if found:
             found += consumer.consume(self._rows_max - 1, 0)
+        else:
+            self._library_errors.raise_cause()
         self._deliver(consumer, found)
 
     def _deliver(self, consumer: Consumer, found: Sequence[Any]) -> None:

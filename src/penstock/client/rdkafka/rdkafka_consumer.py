@@ -24,7 +24,7 @@ from confluent_kafka import Message as LibraryMessage
 from penstock.client.errors import BadArgument, ClientError, IllegalState, NotFound, SerializationFailed
 from penstock.client.messages import Message, Position
 from penstock.client.options import ConsumerOptions, resolve_options
-from penstock.client.rdkafka.library import configure, create, ms, wait_reachable
+from penstock.client.rdkafka.library import LibraryErrors, configure, create, ms, wait_reachable
 from penstock.client.rdkafka.translation import cause, translate
 from penstock.client.serializers import decode, serializer
 
@@ -136,6 +136,7 @@ class RdkafkaConsumer:
         self._settings = consumer_settings(self.options)
         self._key = serializer(self.options["key_serializer"])
         self._value = serializer(self.options["value_serializer"])
+        self._library_errors = LibraryErrors()
         self._consumer: Consumer | None = None
         self._is_closing = False
         self._ahead: deque[LibraryMessage] = deque()
@@ -147,7 +148,7 @@ class RdkafkaConsumer:
     def open(self) -> None:
         """Connect, then join the group or assign the partitions."""
         wait_reachable(self.options)
-        consumer = create(Consumer, configure(self.options, self._settings))
+        consumer = create(Consumer, configure(self.options, self._settings, self._library_errors))
         try:
             if self.options["group"] is None:
                 consumer.assign(self._starts(consumer))
@@ -168,7 +169,7 @@ class RdkafkaConsumer:
         try:
             return call(*arguments, timeout=self.options["request_s_max"])
         except KafkaException as error:
-            raise translate(cause(error), about) from error
+            raise self._library_errors.explain(translate(cause(error), about)) from error
 
     def _starts(self, consumer: Consumer) -> list[TopicPartition]:
         """Start positions of a consumer without a group."""
@@ -295,6 +296,8 @@ class RdkafkaConsumer:
             self._commit_ahead()
         if failure is not None:
             raise translate(failure, ", ".join(self.topics))
+        if not found:
+            self._library_errors.raise_cause()
 
     def _commit_ahead(self) -> None:
         """For at_most_once: commit messages before they are returned; if that fails, fetch them again."""

@@ -27,7 +27,7 @@ from penstock.client.errors import (
 from penstock.client.messages import Placed, Record
 from penstock.client.options import RETRIES_MAX, ProducerOptions, resolve_options
 from penstock.client.rdkafka.consumer_progress import ConsumerProgress
-from penstock.client.rdkafka.library import address, configure, create, ms, wait_reachable
+from penstock.client.rdkafka.library import LibraryErrors, address, configure, create, ms, wait_reachable
 from penstock.client.rdkafka.partitioner import APPEARS_S_MAX, PartitionChoice
 from penstock.client.rdkafka.translation import cause, translate
 from penstock.client.serializers import encode, serializer
@@ -93,6 +93,7 @@ class RdkafkaProducer:
         self._key = serializer(self.options["key_serializer"])
         self._value = serializer(self.options["value_serializer"])
         self._settings = producer_settings(self.options)
+        self.library_errors = LibraryErrors()
         self._after_poll = after_poll
         self._lock = threading.Lock()
         self._failed: list[ClientError] = []
@@ -109,7 +110,7 @@ class RdkafkaProducer:
         if self._producer is not None or self._stopping.is_set():
             raise IllegalState("A producer cannot be reopened: create a new one.")
         wait_reachable(self.options)
-        producer = create(Producer, configure(self.options, self._settings))
+        producer = create(Producer, configure(self.options, self._settings, self.library_errors))
         if self.is_transactional:
             self._repeat(producer.init_transactions, "transactions")
         self.partitions = PartitionChoice(producer, self.options)
@@ -188,7 +189,7 @@ class RdkafkaProducer:
             return Placed(
                 topic, message.partition(), offset if known else None, timestamp_ms if kind else None
             )
-        translated = translate(error, topic)
+        translated = self.library_errors.explain(translate(error, topic))
         if not isinstance(translated, Aborted):
             with self._lock:
                 self._failed_count += 1
@@ -295,7 +296,7 @@ class RdkafkaProducer:
                 return
             except KafkaException as error:
                 if not cause(error).retriable() or time.monotonic() > deadline:
-                    raise translate(cause(error), about) from error
+                    raise self.library_errors.explain(translate(cause(error), about)) from error
 
     def _poll(self) -> None:
         producer = self._opened()

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 from penstock.client.errors import (
     Aborted,
     AlreadyThere,
+    AuthenticationFailed,
     BadArgument,
     ClientError,
     Fenced,
@@ -15,11 +16,19 @@ from penstock.client.errors import (
     OffsetOutOfRange,
     Refused,
     TimedOut,
+    TlsFailed,
     Unreachable,
 )
 
 _KINDS: dict[type[ClientError], tuple[int, ...]] = {
     Unreachable: (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE),
+    TlsFailed: (KafkaError._SSL,),
+    AuthenticationFailed: (
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+    ),
     TimedOut: (
         KafkaError._TIMED_OUT,
         KafkaError._MSG_TIMED_OUT,
@@ -64,13 +73,19 @@ _MESSAGES = {
 """Messages for codes whose librdkafka text is less clear."""
 
 
+_REMEDIES: dict[type[ClientError], str] = {
+    TlsFailed: ". Check tls_ca, tls_cert and tls_verify, and that the port expects TLS",
+    AuthenticationFailed: ". Check sasl_mechanism, username and password, or the token",
+}
+
+
 def translate(error: KafkaError, about: str) -> ClientError:
     """The ClientError of a librdkafka error; `about` names the object concerned."""
     kind = KIND_OF.get(error.code(), Refused)
     if error.txn_requires_abort():
         kind = Aborted
     retriable = error.retriable() or None if kind is Refused else None
-    message = _MESSAGES.get(error.code(), error.str())
+    message = _MESSAGES.get(error.code(), error.str()) + _REMEDIES.get(kind, "")
     return kind(f"{about}: {message} ({error.name()})", retriable=retriable, code=error.name())
 
 

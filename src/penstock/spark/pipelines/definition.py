@@ -202,10 +202,15 @@ class SparkDefinition:
 class Project:
     """Pipelines that share a broker, a Spark session and a state directory."""
 
-    bootstrap: str = item(text, "the broker, as HOST:PORT", default="127.0.0.1:9092")
+    bootstrap: str | None = item(
+        text, "the broker, as HOST:PORT; by default that of the profile, or 127.0.0.1:9092", default=None
+    )
+    profile: str | None = item(text, "a profile with address and security of the broker", default=None)
     state_dir: str = item(text, "the directory for checkpoints", default=".pipelines")
     spark: SparkDefinition = item(nested(SparkDefinition), "where Spark runs", default=SparkDefinition())
-    options: dict[str, str] = item(pairs, "kafka.* options for every source and sink", default_factory=dict)
+    options: dict[str, str] = item(
+        pairs, "security and kafka.* options for every source and sink", default_factory=dict
+    )
     pipelines: tuple[Pipeline, ...] = ()
     home: Path = Path()
     locations: Locations = Locations()

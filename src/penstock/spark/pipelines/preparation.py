@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.client.access import nearest, read_access
+from penstock.client.access import Access, nearest
 from penstock.client.errors import Refused
 from penstock.client.raw.cluster import Cluster
 from penstock.spark.errors import ProjectProblem
 from penstock.spark.pipelines.conflicts import side_targets
 from penstock.spark.pipelines.definition import Pipeline, Project
-from penstock.spark.pipelines.topics import topic_options
+from penstock.spark.pipelines.topics import broker_access, topic_options
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
 
 CREATE_MS_MAX = 30_000
@@ -40,11 +40,12 @@ def find_topics(project: Project, pipelines: Sequence[Pipeline]) -> TopicsFound:
     known: dict[tuple[tuple[str, str], ...], set[str]] = {}
 
     def topics_at(options: Mapping[str, str]) -> set[str]:
-        access = tuple(sorted(_access(project, options).items()))
-        if access not in known:
-            with Cluster(read_access(dict(access))) as cluster:
-                known[access] = set(cluster.topics())
-        return known[access]
+        given = {**topic_options(project), **options}
+        key = tuple(sorted(given.items()))
+        if key not in known:
+            with Cluster(_access(given)) as cluster:
+                known[key] = set(cluster.topics())
+        return known[key]
 
     for pipeline in pipelines:
         path, source, sink = f"pipelines.{pipeline.name}", pipeline.source, pipeline.sink
@@ -71,15 +72,13 @@ def prepare_topics(project: Project, pipeline: Pipeline) -> None:
     if found.problems:
         raise project.locations.located(found.problems)
     if found.to_create:
-        with Cluster(read_access(_access(project, {}))) as cluster:
+        with Cluster(_access(topic_options(project))) as cluster:
             for name in found.to_create:
                 _create(cluster, name)
 
 
-def _access(project: Project, options: Mapping[str, str]) -> dict[str, str]:
-    given = {**topic_options(project), **options}
-    kafka = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
-    return {"default.api.timeout.ms": str(LOOKUP_MS_MAX), **kafka}
+def _access(options: Mapping[str, str]) -> Access:
+    return broker_access(options, default_api_timeout_ms=str(LOOKUP_MS_MAX))
 
 
 def _require(name: str, there: set[str], path: str, found: TopicsFound) -> None:

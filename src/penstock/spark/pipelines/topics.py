@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.client.access import read_access
+from penstock.client.access import Access
+from penstock.client.profiles import PROFILE_VARIABLE
 from penstock.client.raw.cluster import Cluster
 from penstock.client.raw.offsets import EARLIEST
+from penstock.client.security import OWN_NAMES, resolve_access
 from penstock.spark.lake.port import Spans
 from penstock.spark.pipelines.definition import Pipeline, Project
+from penstock.spark.raw_options import KAFKA
+
+BOOTSTRAP_OPTION = "kafka.bootstrap.servers"
+
+
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 
 def topic_options(project: Project) -> dict[str, str]:
     """Options of every connection: broker address and authentication."""
-    return {"kafka.bootstrap.servers": project.bootstrap, **project.options}
+    options = {} if project.profile is None else {"profile": project.profile}
+    options |= project.options
+    has_profile = bool(options.get("profile") or os.environ.get(PROFILE_VARIABLE))
+    if project.bootstrap is not None or not has_profile:
+        options = {BOOTSTRAP_OPTION: project.bootstrap or BOOTSTRAP_DEFAULT, **options}
+    return options
+
+
+def broker_access(options: Mapping[str, str], **kafka: str) -> Access:
+    """The connection of options, and of Kafka client options with underscores. Raises BadArgument."""
+    named = {name.replace("_", "."): value for name, value in kafka.items()}
+    given = {name.removeprefix(KAFKA): value for name, value in options.items() if name.startswith(KAFKA)}
+    own = {name: value for name, value in options.items() if name in OWN_NAMES}
+    return resolve_access({**named, **given}, own)
 
 
 def partitions_now(project: Project, topics: Sequence[str]) -> list[tuple[str, int]]:
     """All current partitions of the topics."""
-    given = {name.removeprefix("kafka."): value for name, value in topic_options(project).items()}
-    with Cluster(read_access(given)) as cluster:
+    with Cluster(broker_access(topic_options(project))) as cluster:
         found = cluster.topics(topics)
     return [(name, number) for name, topic in sorted(found.items()) for number in topic.partitions]
 

@@ -36,11 +36,11 @@ def test_a_producer_that_failed_is_replaced_and_its_records_may_be_sent_again(
 ) -> None:
     monkeypatch.setattr(senders_module, "BatchSender", Producer)
 
-    async def bootstrap() -> str:
-        return "127.0.0.1:1"
+    async def connection() -> dict[str, Any]:
+        return {"bootstrap": "127.0.0.1:1"}
 
     async def test() -> None:
-        senders = Senders(ProducerSettings(), bootstrap)
+        senders = Senders(ProducerSettings(), connection)
         first: Any = await senders.plain(MODE)
         assert await senders.plain(MODE) is first and first.options["acks"] == "all"
         outcomes: list[SendOutcome] = [(0, 1, 2), Fenced("t: out of order")]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.access import read_access
-from penstock.client.errors import NotFound, TimedOut, Unreachable
+from penstock.client.errors import NotFound, TimedOut, TlsFailed, Unreachable
 from penstock.client.raw.cluster import Cluster, Coordinator, Leader, Node, codes_in
 from penstock.testing import Broker, running_broker
 from penstock.wire.kafka import ApiKey, ErrorCode, messages
@@ -177,7 +177,7 @@ def test_tls_is_spoken_and_the_name_is_checked(encrypted_port: int, certificate:
     with Cluster(read_access({**options, "bootstrap.servers": f"localhost:{encrypted_port}"})) as trusted:
         assert trusted.connection_to().version_of(ApiKey.METADATA) > 0
     by_number = {**options, "bootstrap.servers": f"127.0.0.1:{encrypted_port}"}
-    with pytest.raises(Unreachable, match="cannot be verified"):
+    with pytest.raises(TlsFailed, match=r"is for another host.*tls_verify=False"):
         Cluster(read_access(by_number)).topics()
     unchecked = {**by_number, "ssl.endpoint.identification.algorithm": ""}
     with Cluster(read_access(unchecked)) as lenient:
@@ -186,12 +186,12 @@ def test_tls_is_spoken_and_the_name_is_checked(encrypted_port: int, certificate:
 
 def test_the_wrong_protocol_for_a_port_is_said(broker: Broker, encrypted_port: int) -> None:
     plain = {"bootstrap.servers": f"127.0.0.1:{encrypted_port}", "default.api.timeout.ms": "1"}
-    with pytest.raises(Unreachable, match=r"security\.protocol"):
+    with pytest.raises(TlsFailed, match=r"is a TLS port\. Turn on tls \(security\.protocol"):
         Cluster(read_access(plain)).topics()
     sealed = {
         "bootstrap.servers": broker.bootstrap,
         "security.protocol": "SSL",
         "default.api.timeout.ms": "1",
     }
-    with pytest.raises(Unreachable, match=r"security\.protocol"):
+    with pytest.raises(TlsFailed, match=r"is a port without TLS\. Turn off tls \(security\.protocol"):
         Cluster(read_access({**sealed, "socket.connection.setup.timeout.ms": "2000"})).topics()

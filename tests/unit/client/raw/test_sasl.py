@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.access import Credentials
-from penstock.client.errors import Refused
+from penstock.client.errors import AuthenticationFailed, BadArgument, Refused
 from penstock.client.raw import sasl
+from penstock.client.tokens import TokenSource
 
 ANN = Credentials("SCRAM-SHA-256", "user", "pencil")
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -48,3 +49,24 @@ def test_a_server_without_the_password_is_found_out() -> None:
     talk.send(SERVER)
     with pytest.raises(Refused, match="server signature"):
         talk.send(b"v=AAAA")
+
+
+def test_a_bearer_token_is_one_message() -> None:
+    talk = sasl.exchange(Credentials("OAUTHBEARER", "", "", TokenSource(token="abc")))
+    assert next(talk) == b"n,,\x01auth=Bearer abc\x01\x01"
+    with pytest.raises(StopIteration):
+        talk.send(b"")
+
+
+def test_a_rejected_token_is_acknowledged_and_its_status_is_told() -> None:
+    talk = sasl.exchange(Credentials("OAUTHBEARER", "", "", TokenSource(token="abc")))
+    next(talk)
+    assert talk.send(b'{"status":"invalid_token"}') == b"\x01"
+    with pytest.raises(AuthenticationFailed, match=r"it said no \(invalid_token\)"):
+        talk.throw(AuthenticationFailed("it said no"))
+
+
+@pytest.mark.parametrize("token", ["a b", "a\x01auth=x", "a\nb", "ä"])
+def test_a_token_cannot_carry_another_message(token: str) -> None:
+    with pytest.raises(BadArgument, match="characters"):
+        next(sasl.exchange(Credentials("OAUTHBEARER", "", "", TokenSource(token=token))))

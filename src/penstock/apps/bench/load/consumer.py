@@ -22,6 +22,8 @@ def connect(plan: LoadPlan, *, at_end: bool) -> Consumer:
     """A consumer of every partition of the topic, from its start or from its current end. Raises LoadFailed."""
     from confluent_kafka import Consumer, TopicPartition
 
+    from penstock.client.rdkafka.library import security_settings
+
     consumer = Consumer(
         {
             "bootstrap.servers": plan.bootstrap,
@@ -31,6 +33,7 @@ def connect(plan: LoadPlan, *, at_end: bool) -> Consumer:
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 100,
             "log_level": 0,
+            **security_settings(plan.security),
             **plan.client,
         }
     )

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.apps.bench.load.latency import show_us
+from penstock.client.access import Security
 from penstock.node.definitions.units import show_bytes
 
 OnStep = Callable[[int], None]
@@ -32,6 +33,7 @@ class LoadPlan:
     batch_bytes: int = 1_000_000
     partitions: int = 1
     client: dict[str, str] = field(default_factory=dict)
+    security: Security = field(default_factory=Security)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,8 @@ def produce_load(plan: LoadPlan, on_step: OnStep) -> LoadResult:
     """Send `plan.count` messages and wait for every acknowledgement. Raises LoadFailed."""
     from confluent_kafka import Producer
 
+    from penstock.client.rdkafka.library import security_settings
+
     check_size(plan)
     producer = Producer(
         {
@@ -132,6 +134,7 @@ def produce_load(plan: LoadPlan, on_step: OnStep) -> LoadResult:
             "batch.size": plan.batch_bytes,
             "queue.buffering.max.messages": QUEUE_MESSAGES_MAX,
             "log_level": 0,
+            **security_settings(plan.security),
             **plan.client,
         }
     )
