@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from penstock.apps.cli.plain_output import OUTPUTS
+
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+GLOBAL_PREFIX = "global_"
+"""Options before the command have the same names with this prefix."""
+
+
+def or_global(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """The value of the command's own option; if it is not given, that of the same option before the command."""
+    assert param.name is not None
+    if ctx.get_parameter_source(param.name) is click.core.ParameterSource.COMMANDLINE:
+        return value
+    given = ctx.find_root().params.get(GLOBAL_PREFIX + param.name)
+    return value if given is None else given
+
 
 bootstrap_option = click.option(
     "--bootstrap",
@@ -13,16 +29,18 @@ bootstrap_option = click.option(
     show_default=True,
     show_envvar=True,
     metavar="HOST:PORT",
+    callback=or_global,
     help="Address of the broker; several are comma-separated.",
 )
 
 output_option = click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json"]),
+    type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
-    help="Output format: table or JSON.",
+    callback=or_global,
+    help="Output format.",
 )
 
 watch_option = click.option(
@@ -40,11 +58,11 @@ config_file_option = click.option(
 )
 
 
-def given_once(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str:
+def given_once(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
     """Reject a second value. Otherwise the last one would silently win."""
     if len(values) > 1:
         raise click.BadParameter(f"can be set only once, not {len(values)} times.", ctx=ctx, param=param)
-    return values[0]
+    return values[0] if values else None
 
 
 def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, str]:
