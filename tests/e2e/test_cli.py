@@ -168,7 +168,7 @@ def test_life_of_a_topic(broker: Broker) -> None:
     assert "TOPIC_ALREADY_EXISTS" in run(broker, "topic", "create", name, code=5)
     run(broker, "topic", "create", name, "--if-not-exists")
     listed = json.loads(run(broker, "topic", "list", "-o", "json"))
-    assert {"topic": name, "partitions": 2, "replicas": 1} in listed
+    assert {"topic": name, "partitions": 2, "replicas": 1, "records": 0, "bytes": 0} in listed
     assert name in run(broker, "topic", "list")
 
     (shown,) = json.loads(run(broker, "topic", "describe", name, "-o", "json"))

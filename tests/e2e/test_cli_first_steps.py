@@ -136,9 +136,9 @@ def test_sub_says_once_that_the_broker_is_gone_and_that_it_is_back(tmp_path: Pat
         broker.kill()
         assert reader.stderr.readline() == f"No broker answers at {broker.bootstrap}; retrying.\n"
         broker.start()
+        assert reader.stderr.readline() == f"The broker at {broker.bootstrap} answers again.\n"
         write(broker, "news", "two")
         assert reader.stdout.readline() == "two\n"
-        assert reader.stderr.readline() == f"The broker at {broker.bootstrap} answers again.\n"
         reader.send_signal(signal.SIGINT)
         assert reader.wait(SECONDS_MAX) == 0 and reader.stderr.read() == ""
 

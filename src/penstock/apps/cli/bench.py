@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +14,7 @@ from penstock.apps.bench.load.latency import MissingPackage
 from penstock.apps.bench.load.plan import LoadFailed, LoadPlan, LoadResult, OnStep
 from penstock.apps.cli.failures import LoadStopped
 from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
+from penstock.apps.cli.plain_output import TABLE, say_content
 from penstock.apps.cli.queue_client import queue_client, queue_option
 from penstock.apps.cli.security_options import command_security
 from penstock.node.definitions.units import parse_bytes
@@ -70,11 +70,11 @@ def _size(default: int) -> Callable[[Any], Any]:
 
 @click.group()
 def bench() -> None:
-    """Measure the broker at an address. It only has to speak Kafka's protocol.
+    """Measure the broker at an address.
 
-    Percentiles go up to p99.99. With --rate the load is an open loop: if the broker falls behind, every message that
-    was due in that time counts the delay. One untimed message per partition is sent first, so that connecting and the
-    first metadata request are in no percentile.
+    It only has to speak Kafka's protocol. Percentiles go up to p99.99. With --rate the load is an open loop: if the
+    broker falls behind, every message that was due in that time counts the delay. One untimed message per partition
+    is sent first, so that connecting and the first metadata request are in no percentile.
     """
 
 
@@ -97,7 +97,11 @@ def bench() -> None:
 @bootstrap_option
 @output_option
 def produce(output: str, **options: Any) -> None:
-    """Write messages and wait for all acknowledgements."""
+    """Write messages and wait for all acknowledgements.
+
+    \b
+    penstock bench produce --count 100000 --size 1k
+    """
     from penstock.apps.bench.load.producer import produce_load as load
 
     plan = _plan(**options)
@@ -112,7 +116,11 @@ def produce(output: str, **options: Any) -> None:
 @bootstrap_option
 @output_option
 def consume(output: str, **options: Any) -> None:
-    """Read a topic from its start: --count messages, or all of them if there are fewer."""
+    """Read a topic from its start: --count messages, or all of them if there are fewer.
+
+    \b
+    penstock bench consume --count 100000
+    """
     from penstock.apps.bench.load.consumer import consume as load
 
     _run(load, _plan(size=0, **options), output)
@@ -131,7 +139,11 @@ def consume(output: str, **options: Any) -> None:
 @bootstrap_option
 @output_option
 def end_to_end(output: str, **options: Any) -> None:
-    """Measure the time from when each message was due until a second process has read it."""
+    """Measure the time from when each message was due until a second process has read it.
+
+    \b
+    penstock bench e2e --rate 1000
+    """
     from penstock.apps.bench.load.end_to_end import end_to_end as load
 
     plan = _plan(**options)
@@ -150,7 +162,11 @@ def end_to_end(output: str, **options: Any) -> None:
 @bootstrap_option
 @output_option
 def queue(output: str, workers: int, queue: str, **options: Any) -> None:
-    """Let workers share a subscription and acknowledge each message. Uses Penstock's queue protocol."""
+    """Let workers share a subscription and acknowledge each message. Uses Penstock's queue protocol.
+
+    \b
+    penstock bench queue --workers 16
+    """
     from penstock.apps.bench.load.workers import work
 
     plan = _plan(**options)
@@ -197,6 +213,9 @@ def compare(
 
     Without ROW all rows run except steady-memory, which takes ten minutes. The result is written after every row.
     Named rows replace those that --out or --page has. A failed row is reported, and the next one runs.
+
+    \b
+    penstock bench compare --quick --peers kafka
     """
     try:
         from penstock.apps.bench.compare import comparison
@@ -207,11 +226,7 @@ def compare(
             f"The comparison needs the package {error.name}; install it with: pip install 'penstock[bench]'"
         ) from error
 
-    known = [*comparison.ROWS, *comparison.CLUSTER_ROWS, *comparison.LONG_ROWS]
-    unknown = [name for name in rows if name not in known]
-    if unknown:
-        raise click.UsageError(f"Row {unknown[0]} does not exist; choose from {', '.join(known)}.")
-
+    _check_rows(rows, [*comparison.ROWS, *comparison.CLUSTER_ROWS, *comparison.LONG_ROWS])
     try:
         if page is not None:
             files.around_markers(page)
@@ -235,6 +250,12 @@ def compare(
         console.print(f"written: {name}")
 
 
+def _check_rows(rows: tuple[str, ...], known: list[str]) -> None:
+    unknown = [name for name in rows if name not in known]
+    if unknown:
+        raise click.UsageError(f"Row {unknown[0]} does not exist; choose from {', '.join(known)}.")
+
+
 def _plan(client: tuple[str, ...], **options: Any) -> LoadPlan:
     return LoadPlan(client=parse_pairs(client, "--client-config"), security=command_security(), **options)
 
@@ -254,7 +275,10 @@ def _run(load: Load, plan: LoadPlan, output: str) -> None:
         result = _with_bar(load, plan) if sys.stderr.isatty() else load(plan, lambda _done: None)
     except (LoadFailed, MissingPackage) as error:
         raise LoadStopped(str(error)) from error
-    click.echo(json.dumps(result.as_json()) if output == "json" else result.line())
+    if output == TABLE:
+        click.echo(result.line())
+    else:
+        say_content(result.as_json(), output)
 
 
 def _with_bar(load: Load, plan: LoadPlan) -> LoadResult:

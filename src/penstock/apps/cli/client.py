@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import difflib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.apps.cli.error_hints import with_hint
 from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker, to_click_error
-from penstock.apps.cli.probe import TLS_PORT, other_protocol
+from penstock.apps.cli.probe import TLS_PORT, kafka_behind, other_protocol, wrong_port
 from penstock.apps.cli.security_options import client_options, command_security
 
 if TYPE_CHECKING:
@@ -153,11 +155,12 @@ def topic_metadata(client: Consumer, topic: str, bootstrap: str) -> TopicMetadat
     from confluent_kafka import KafkaException
 
     try:
-        found: TopicMetadata | None = client.list_topics(timeout=REQUEST_SECONDS_MAX).topics.get(topic)
+        known: dict[str, TopicMetadata] = client.list_topics(timeout=REQUEST_SECONDS_MAX).topics
     except KafkaException as error:
         raise failure_of(error.args[0], bootstrap) from error
+    found = known.get(topic)
     if found is None:
-        raise _no_topic(topic)
+        raise _no_topic(topic, known)
     if found.error is not None:
         raise failure_of(found.error, bootstrap, topic)
     return found
@@ -182,7 +185,9 @@ def failure_of(error: KafkaError, bootstrap: str, topic: str | None = None) -> c
         return _too_large(bootstrap, topic)
     if code == KafkaError._UNKNOWN_PARTITION:
         return ObjectNotFound(f"Topic {topic} has no such partition. See: penstock topic describe {topic}")
-    return RefusedByBroker(f"{topic + ': ' if topic else ''}{error.str()} ({error.name()})")
+    return RefusedByBroker(
+        with_hint(f"{topic + ': ' if topic else ''}{error.str()} ({error.name()})", error.name())
+    )
 
 
 def _too_large(bootstrap: str, topic: str) -> RefusedByBroker:
@@ -201,9 +206,11 @@ def _too_large(bootstrap: str, topic: str) -> RefusedByBroker:
     )
 
 
-def _no_topic(topic: str) -> ObjectNotFound:
+def _no_topic(topic: str, known: Iterable[str] = ()) -> ObjectNotFound:
+    near = difflib.get_close_matches(topic, list(known), n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
     return ObjectNotFound(
-        f"There is no topic {topic}. See `penstock topic list` and `penstock topic create`."
+        f"There is no topic {topic}.{hint} See `penstock topic list` and `penstock topic create`."
     )
 
 
@@ -271,10 +278,7 @@ def _check_reachable(bootstrap: str) -> None:
                 f"{part.strip()} is {other}: turn on TLS with --tls or --tls-ca FILE, use a profile that does, or set "
                 "the address of a port without TLS."
             )
-        raise NoBroker(
-            f"{part.strip()} is {other}, not the Kafka door that this command needs. "
-            "Set its address with --bootstrap HOST:PORT; `penstock start` prints it as `listening` (9092 by default)."
-        )
+        raise NoBroker(wrong_port(part.strip(), other, kafka_behind(host, port)))
     raise no_broker(bootstrap, why)
 
 

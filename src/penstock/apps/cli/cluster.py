@@ -35,7 +35,7 @@ from penstock.node.settings_loader import SettingsError
 
 @click.group()
 def cluster() -> None:
-    """Run several brokers as one cluster, inspect it, and place partitions."""
+    """Run and inspect several brokers as one cluster."""
 
 
 for _command in (*VIEWS, *MOVES, *PLACEMENT, scrub, *WORDS, down):
@@ -104,12 +104,17 @@ class PortOrOff(click.ParamType[Any]):
     help="Stop all processes if this command is killed. Without it they run on, and the next start adopts them.",
 )
 def up(config_file: str | None, no_console: bool, detach: bool, die_with_parent: bool, **flags: Any) -> None:
-    """Run a whole system on this machine: five brokers, their metadata, and the gRPC services.
+    """Run a whole system on this machine.
 
-    Runs in the foreground until Ctrl-C or SIGTERM. Each process has its own directory and log below the data directory.
-    A process that crashes is restarted. Settings apply to all brokers; a port is that of the first broker, and the
-    others count up. With the default ports, brokers serve Kafka on 9092 and up, HTTP on 9080, 9180, 9280 and so on; the
-    producer service listens on 9193, the consumer service on 9194.
+    Five brokers, their metadata, and the gRPC services. Runs in the foreground until Ctrl-C or SIGTERM. Each process
+    has its own directory and log below the data directory. A process that crashes is restarted. Settings apply to all
+    brokers; a port is that of the first broker, and the others count up. With the default ports, brokers serve Kafka
+    on 9092 and up, HTTP on 9080, 9180, 9280 and so on; the producer service listens on 9193, the consumer service on
+    9194.
+
+    \b
+    penstock cluster up
+    penstock cluster up --brokers 3 --detach
     """
     show = ClusterShow(flags.pop("ready_file"), as_json=flags.pop("as_json"))
     options = {

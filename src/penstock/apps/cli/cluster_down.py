@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from penstock.apps.cli.failures import StartFailed, WrongSettings
-from penstock.apps.cli.options import config_file_option
+from penstock.apps.cli.options import config_file_option, output_option
+from penstock.apps.cli.plain_output import TABLE, say_content
 from penstock.apps.cli.terminal import say
 from penstock.apps.ready import StartError
 from penstock.node.settings_loader import SettingsError
@@ -18,11 +19,16 @@ from penstock.node.settings_loader import SettingsError
 @click.command()
 @config_file_option
 @click.option("--data-dir", type=click.Path(), help="Directory of the cluster.  [default: ./penstock-data]")
-def down(config_file: str | None, data_dir: str | None) -> None:
-    """Stop a local cluster in order: services, brokers, the metadata process, the coordinator.
+@output_option
+def down(config_file: str | None, data_dir: str | None, output: str) -> None:
+    """Stop a local cluster.
 
-    Works whether the coordinator is running or was killed. Waits until every process has ended, and exits with 1 if
-    one of them had to be killed. Brokers flush what they have acknowledged before they end.
+    Stops services, brokers, the metadata process and the coordinator, in this order. Works whether the
+    coordinator is running or was killed. Waits until every process has ended, and exits with 1 if one of them had to be
+    killed. Brokers flush what they have acknowledged before they end.
+
+    \b
+    penstock cluster down --data-dir ./penstock-data
     """
     from penstock.apps.cli.tables import show_table
     from penstock.apps.control.cluster_down import stop_cluster
@@ -37,8 +43,10 @@ def down(config_file: str | None, data_dir: str | None) -> None:
         raise WrongSettings(str(error)) from error
     except StartError as error:
         raise StartFailed(str(error)) from error
-    if not stopped:
+    if output != TABLE:
+        say_content([one._asdict() for one in stopped], output)
+    elif not stopped:
         say(f"Nothing is running in {root}.")
-        return
-    show_table(("service", "pid", "outcome"), [tuple(one) for one in stopped])
+    else:
+        show_table(("service", "pid", "outcome"), [tuple(one) for one in stopped])
     sys.exit(0 if all(one.is_clean for one in stopped) else 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -11,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.apps.cli.cluster_status import UNKNOWN, Content, View, present
+from penstock.apps.cli.cluster_status import UNKNOWN, Content, present
 from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option, watch_option
+from penstock.apps.cli.plain_output import TABLE, say_content
 from penstock.apps.cli.terminal import counted, say
+from penstock.apps.cli.view import View
 
 if TYPE_CHECKING:
     from penstock.apps.cli.cluster_source import ClusterSource
@@ -41,6 +42,10 @@ def rebalance(dry_run: bool, yes: bool, wait: bool, bootstrap: str, output: str)
 
     Moves as few as possible. Partitions stay available: their records are copied first, and the switch takes
     milliseconds. Without --dry-run and --yes the command shows the moves and asks.
+
+    \b
+    penstock cluster rebalance --dry-run
+    penstock cluster rebalance --yes --wait
     """
     _start("/api/v1/cluster/rebalance", dry_run, yes, wait, bootstrap, output)
 
@@ -60,6 +65,10 @@ def drain(
 
     The broker stays a member of the cluster. What cannot be moved now, because no other broker is available, is moved
     later.
+
+    \b
+    penstock cluster drain 3 --wait
+    penstock cluster drain 3 --undo
     """
     path = f"/api/v1/cluster/brokers/{broker_id}/drain"
     if undo:
@@ -81,6 +90,9 @@ def decommission(broker_id: int, yes: bool, bootstrap: str, output: str) -> None
     """Remove a broker from the cluster: drain it, wait until it is empty, and remove it once it is stopped.
 
     A running broker is drained. When it is empty, stop it and run the same command again.
+
+    \b
+    penstock cluster decommission 3
     """
     source = source_of(bootstrap)
     broker = _broker(source, broker_id)
@@ -118,7 +130,11 @@ def decommission(broker_id: int, yes: bool, bootstrap: str, output: str) -> None
 @bootstrap_option
 @output_option
 def moves(cancel: bool, wait: bool, is_watched: bool, bootstrap: str, output: str) -> None:
-    """Show the moves in progress: bytes copied and left, and the rate."""
+    """Show the moves in progress: bytes copied and left, and the rate.
+
+    \b
+    penstock cluster moves --watch
+    """
     if cancel:
         source = source_of(bootstrap)
         found = source.moves()
@@ -283,7 +299,10 @@ def _ids(broker_ids: list[int]) -> str:
 
 def say_result(output: str, content: dict[str, Any], text: str) -> None:
     """Say what was done, as text or as JSON."""
-    say(json.dumps(content) if output == "json" else text)
+    if output == TABLE:
+        say(text)
+    else:
+        say_content(content, output)
 
 
 MOVES = (rebalance, drain, decommission, moves)

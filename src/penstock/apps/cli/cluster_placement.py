@@ -18,10 +18,11 @@ from penstock.apps.cli.cluster_moves import (
     wait_option,
     yes_option,
 )
-from penstock.apps.cli.cluster_status import UNKNOWN, Content, View
+from penstock.apps.cli.cluster_status import UNKNOWN, Content
 from penstock.apps.cli.failures import RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
 from penstock.apps.cli.terminal import counted
+from penstock.apps.cli.view import View
 
 if TYPE_CHECKING:
     from penstock.apps.cli.cluster_source import ClusterSource
@@ -58,6 +59,10 @@ def elect(
 
     It is elected if it is in sync; no record is lost. With --unclean any replica of a partition without a leader is
     elected: the last resort if the brokers that hold its records do not come back.
+
+    \b
+    penstock cluster elect --all
+    penstock cluster elect orders:0
     """
     if takes_all == bool(places):
         raise click.UsageError("Name topics or partitions, or use --all.")
@@ -160,6 +165,10 @@ def reassign(
     """Change the replicas of topics or partitions.
 
     New replicas are copied first; the present ones serve until then. All changes start, or none if one is refused.
+
+    \b
+    penstock cluster reassign orders --factor 3
+    penstock cluster reassign orders:0 --to 1,2,3 --dry-run
     """
     if dry_run and (yes or wait):
         raise click.UsageError("--dry-run cannot be combined with --yes or --wait.")

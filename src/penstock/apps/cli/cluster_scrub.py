@@ -27,6 +27,9 @@ def scrub(topic: str | None, wait: bool, bootstrap: str, output: str) -> None:
     Brokers read committed records back from disk on every in-sync replica and compare them, as they do regularly. A
     replica that is damaged, or differs from the majority, is set aside and copied again. Compacted topics are left out:
     their replicas differ in form.
+
+    \b
+    penstock cluster scrub orders --wait
     """
     source = source_of(bootstrap)
     before = source.scrub()

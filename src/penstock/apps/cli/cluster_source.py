@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from http.client import HTTPException
-from typing import Any, NamedTuple
+from http.client import HTTPException, HTTPResponse
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from penstock.apps.cli.client import CONNECT_SECONDS_MAX, check_code, connect_cluster, translated
 from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
+from penstock.apps.cli.group_lag import GroupLagSummary, lag_summaries, listed_groups
 from penstock.apps.cli.security_options import command_security
 from penstock.client.errors import ClientError, TlsFailed
 from penstock.client.http_link import authorization, http_connection
-from penstock.client.raw.cluster import ANYONE, Node
+from penstock.client.raw.cluster import ANYONE, Node, TopicPartition
+from penstock.client.raw.offsets import EARLIEST, LATEST, known_offsets
 from penstock.core.model import Address
 from penstock.wire.kafka import ApiKey, ErrorCode, error_name, messages
 
@@ -30,6 +32,7 @@ _OK, _NO_CONTENT, _MULTI_STATUS, _NOT_FOUND = 200, 204, 207, 404
 _UNKNOWN_PATH = "NoSuchPath"
 
 Content = dict[str, Any]
+T = TypeVar("T")
 
 _FILTERS_OF_KAFKA: dict[str, Callable[[Content], bool]] = {
     "offline": lambda one: one["leader"] is None,
@@ -155,6 +158,51 @@ class ClusterSource:
                         found[place] = max(found.get(place, 0), one.partition_size)
         return found
 
+    def topics(self, *, with_internal: bool) -> list[Content]:
+        """Topics with the number of their records and the bytes of one copy; None where a broker does not tell.
+
+        Records are counted as offsets: compaction and transactions leave gaps.
+        """
+        with translated(self._bootstrap):
+            listed = [one for one in self._metadata().topics if with_internal or not one.is_internal]
+            leaders = {
+                TopicPartition(topic.name or "", one.partition_index): one.leader_id
+                for topic in listed
+                for one in topic.partitions
+            }
+            starts, ends = (known_offsets(self._kafka, leaders, at) for at in (EARLIEST, LATEST))
+        sizes = self.sizes()
+        rows = []
+        for topic in sorted(listed, key=lambda one: one.name or ""):
+            places = [TopicPartition(topic.name or "", one.partition_index) for one in topic.partitions]
+            rows.append(
+                {
+                    "topic": topic.name,
+                    "partitions": len(places),
+                    "replicas": max((len(one.replica_nodes) for one in topic.partitions), default=0),
+                    "records": _sum(
+                        [ends[one] - starts[one] if one in ends and one in starts else None for one in places]
+                    ),
+                    "bytes": _sum([sizes.get((one.topic, one.partition)) for one in places]),
+                }
+            )
+        return rows
+
+    def groups(self) -> list[GroupLagSummary]:
+        """All groups with their lag."""
+        with translated(self._bootstrap):
+            return lag_summaries(self._kafka, listed_groups(self._kafka))
+
+    def metrics(self) -> dict[int, str]:
+        """The metrics of every broker with an HTTP door that answers. Raises NoBroker if there is none."""
+        found = dict(self._texts("/metrics"))
+        if not found:
+            raise NoBroker(
+                f"No HTTP door answers, which this command needs: {self._why}. Start brokers with an HTTP door"
+                " (--http-port), and with addresses that this machine can reach."
+            )
+        return found
+
     # -- changes
 
     def change(
@@ -222,6 +270,15 @@ class ClusterSource:
     def _answers(
         self, path: str, query: Mapping[str, str], method: str, body: Content | None = None
     ) -> Iterator[Content]:
+        full_path = f"{path}?{urlencode(query)}" if query else path
+        for _, content in self._ask_doors(lambda door: _send(method, door, full_path, body)):
+            yield content
+
+    def _texts(self, path: str) -> Iterator[tuple[int, str]]:
+        return self._ask_doors(lambda door: _read_text(door, path))
+
+    def _ask_doors(self, ask: Callable[[Address], T]) -> Iterator[tuple[int, T]]:
+        """The answers of HTTP doors, by broker. Sets `_why` once all have been asked."""
         reasons = []
         with translated(self._bootstrap):
             brokers = self._kafka.brokers()
@@ -239,7 +296,7 @@ class ClusterSource:
                 reasons.append(f"broker {broker_id} has none")
                 continue
             try:
-                yield _send(method, door, f"{path}?{urlencode(query)}" if query else path, body)
+                yield broker_id, ask(door)
             except (OSError, HTTPException, ValueError, TlsFailed) as error:
                 reasons.append(f"broker {broker_id} at {door}: {error}")
         self._why = "; ".join(reasons) or "no broker is running"
@@ -322,16 +379,7 @@ def read_listeners(value: str) -> dict[str, Address]:
 
 def _send(method: str, door: Address, path: str, body: Content | None) -> Content:
     """Raises OSError, HTTPException or ValueError if the door does not answer, RefusedByBroker if it refuses."""
-    security = command_security()
-    headers = {} if body is None else {"Content-Type": "application/json"}
-    headers |= authorization(security, door)
-    connection = http_connection(door, security, CONNECT_SECONDS_MAX)
-    try:
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        response = connection.getresponse()
-        reply = response.read(REPLY_BYTES_MAX)
-    finally:
-        connection.close()
+    response, reply = _exchange(method, door, path, body)
     if response.status == _NO_CONTENT:
         return {}
     content = json.loads(reply)
@@ -343,6 +391,34 @@ def _send(method: str, door: Address, path: str, body: Content | None) -> Conten
         refusal = f"{door}: {content.get('detail', response.reason)}"
         raise (ObjectNotFound if response.status == _NOT_FOUND else RefusedByBroker)(refusal)
     return content
+
+
+def _read_text(door: Address, path: str) -> str:
+    """Raises OSError or HTTPException if the door does not answer, ValueError if it refuses."""
+    response, content = _exchange("GET", door, path, None)
+    if response.status != _OK:
+        raise ValueError(f"it answered {response.status} {response.reason}")
+    return content.decode()
+
+
+def _exchange(method: str, door: Address, path: str, body: Content | None) -> tuple[HTTPResponse, bytes]:
+    """One request with the security of the command. Raises OSError, HTTPException and TlsFailed."""
+    security = command_security()
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    headers |= authorization(security, door)
+    connection = http_connection(door, security, CONNECT_SECONDS_MAX)
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        return response, response.read(REPLY_BYTES_MAX)
+    finally:
+        connection.close()
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """None if one of them is unknown."""
+    known = [one for one in numbers if one is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def _partitions(topics: Sequence[messages.MetadataResponse.MetadataResponseTopic]) -> Iterator[Content]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +10,17 @@ import click
 
 from penstock.apps.cli.cluster_words import api_option, services_of, services_text
 from penstock.apps.cli.options import bootstrap_option, output_option, watch_option
-from penstock.apps.cli.terminal import counted, escape_lines, say
-from penstock.apps.cli.watch import show_repeatedly
+from penstock.apps.cli.terminal import counted
+from penstock.apps.cli.view import View, show_view
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from penstock.apps.cli.cluster_source import ClusterSource, Found
 
 Content = dict[str, Any]
 UNKNOWN = "-"
 _BROKER_COLUMNS = ("broker", "state", "session", "Kafka", "HTTP", "rack", "epoch", "leaders", "replicas")
 
-_PROBLEMS = {
+PROBLEMS = {
     "offline_partitions": ("--offline", "without a leader"),
     "under_replicated_partitions": ("--under-replicated", "under-replicated"),
     "under_min_isr_partitions": ("--under-min-isr", "below min.insync.replicas"),
@@ -36,39 +32,6 @@ _FILTERS = {
     "under_min_isr": "Only partitions with too few in-sync replicas: writes with acks=all are refused.",
     "at_min_isr": "Only partitions for which the loss of one more in-sync replica stops writes with acks=all.",
 }
-
-
-@dataclass
-class View:
-    """What is shown: JSON, or lines and a table."""
-
-    content: Content
-    lines: list[str] = field(default_factory=list)
-    columns: Sequence[str] = ()
-    rows: list[tuple[object, ...]] = field(default_factory=list)
-    note: str = ""
-
-    def show(self, output: str) -> None:
-        from penstock.apps.cli.tables import show_table
-
-        if self.note:
-            say(self.note, err=True)
-        if output == "json":
-            say(json.dumps(self.content))
-            return
-        if self.lines:
-            say("\n".join(self.lines))
-        if self.rows:
-            show_table(self.columns, self.rows)
-
-    def render(self) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
-
-        from penstock.apps.cli.tables import make_table
-
-        head = Text(escape_lines("\n".join([*self.lines, *filter(None, [self.note])])))
-        return Group(head, make_table(self.columns, self.rows)) if self.rows else head
 
 
 def present(
@@ -83,17 +46,7 @@ def present(
     from penstock.apps.cli.cluster_source import ClusterSource
 
     source = ClusterSource(bootstrap, broker_id)
-    if not is_watched:
-        read(source).show(output)
-        return
-
-    def fetch() -> View:
-        try:
-            return read(source)
-        except click.ClickException as error:  # people watch because brokers fail
-            return View({"error": error.message}, [error.message])
-
-    show_repeatedly(fetch, lambda view: view.show(output), View.render, output)
+    show_view(lambda: read(source), output, is_watched=is_watched)
 
 
 def view_of(found: Found, lines: list[str], columns: Sequence[str], rows: list[tuple[object, ...]]) -> View:
@@ -112,7 +65,14 @@ def view_of(found: Found, lines: list[str], columns: Sequence[str], rows: list[t
 @api_option
 @output_option
 def status(is_watched: bool, bootstrap: str, api: str, output: str) -> None:
-    """Show brokers, controller and unavailable partitions; if its coordinator answers, the services too."""
+    """Show brokers, controller and unavailable partitions.
+
+    If the coordinator of a local cluster answers, its services too.
+
+    \b
+    penstock cluster status
+    penstock cluster status --watch
+    """
     present(bootstrap, output, partial(_read_status, api=api), is_watched=is_watched)
 
 
@@ -121,10 +81,10 @@ def _read_status(source: ClusterSource, api: str = "") -> View:
     content = found.content
     count = content["partitions"]
     lines = [
-        f"Cluster {content['cluster_id']}: {_states(content['brokers'])}",
+        f"Cluster {content['cluster_id']}: {broker_states(content['brokers'])}",
         f"  controller   {_controller_words(content)}",
         f"  metadata     index {_known(content['metadata_index'])}",
-        f"  partitions   {count:,}{_health_words(content) if count else ''}",
+        f"  partitions   {count:,}{health_words(content) if count else ''}",
     ]
     compared = source.scrub() if found.source == "http" else None
     if compared is not None and compared["brokers"]:
@@ -134,7 +94,7 @@ def _read_status(source: ClusterSource, api: str = "") -> View:
     if services is not None:
         content["services"] = services
         lines.append(f"  services     {services_text(services)}")
-    flags = [flag for name, (flag, _) in _PROBLEMS.items() if content[name]]
+    flags = [flag for name, (flag, _) in PROBLEMS.items() if content[name]]
     if flags:
         lines.append(f"  See which: penstock cluster topics {' '.join(flags)}")
     return view_of(found, lines, _BROKER_COLUMNS, [_broker_row(one) for one in content["brokers"]])
@@ -145,8 +105,9 @@ def difference_words(count: int) -> str:
     return f"{counted(count, 'difference')} found" if count else "no differences found"
 
 
-def _health_words(content: Content) -> str:
-    found = [f"{content[name]:,} {which}" for name, (_, which) in _PROBLEMS.items() if content[name]]
+def health_words(content: Content) -> str:
+    """What is wrong with partitions, or that nothing is."""
+    found = [f"{content[name]:,} {which}" for name, (_, which) in PROBLEMS.items() if content[name]]
     return ", " + (", ".join(found) or "all with a leader and in sync")
 
 
@@ -155,7 +116,11 @@ def _health_words(content: Content) -> str:
 @bootstrap_option
 @output_option
 def brokers(is_watched: bool, bootstrap: str, output: str) -> None:
-    """List brokers: state, addresses, and what they hold."""
+    """List brokers: state, addresses, and what they hold.
+
+    \b
+    penstock cluster brokers -o json
+    """
 
     def read(source: ClusterSource) -> View:
         found = source.overview()
@@ -188,7 +153,8 @@ def state_of(broker: Content) -> str:
     return "draining" if broker["draining"] else "active"
 
 
-def _states(found: list[Content]) -> str:
+def broker_states(found: list[Content]) -> str:
+    """`3 brokers (2 active, 1 fenced)`."""
     counts: dict[str, int] = {}
     for one in found:
         counts[state_of(one)] = counts.get(state_of(one), 0) + 1
@@ -218,6 +184,10 @@ def topics(
     """List partitions with their leaders and replicas.
 
     Filters add up, and include internal topics.
+
+    \b
+    penstock cluster topics orders
+    penstock cluster topics --under-replicated --watch
     """
     filters = [name for name in _FILTERS if flags[name]]
 
@@ -258,7 +228,13 @@ def _partition_row(one: Content) -> tuple[object, ...]:
 @bootstrap_option
 @output_option
 def ring(is_watched: bool, bootstrap: str, output: str) -> None:
-    """Show how new partitions are placed: share of the ring, load and bound of each broker."""
+    """Show how new partitions are placed.
+
+    Share of the ring, load and bound of each broker.
+
+    \b
+    penstock cluster ring
+    """
     present(bootstrap, output, _read_ring, is_watched=is_watched)
 
 
@@ -292,7 +268,13 @@ def _read_ring(source: ClusterSource) -> View:
 @bootstrap_option
 @output_option
 def gossip(broker_id: int | None, is_watched: bool, bootstrap: str, output: str) -> None:
-    """Show what one broker hears of the others: state, address, load. A hint, not the state of the cluster."""
+    """Show what one broker hears of the others.
+
+    State, address, load: a hint, not the state of the cluster.
+
+    \b
+    penstock cluster gossip --broker 1
+    """
     present(bootstrap, output, _read_gossip, is_watched=is_watched, broker_id=broker_id)
 
 
@@ -324,7 +306,11 @@ def _read_gossip(source: ClusterSource) -> View:
 @bootstrap_option
 @output_option
 def controller(is_watched: bool, bootstrap: str, output: str) -> None:
-    """Show which broker is the controller."""
+    """Show which broker is the controller.
+
+    \b
+    penstock cluster controller -o json
+    """
     present(bootstrap, output, _read_controller, is_watched=is_watched)
 
 

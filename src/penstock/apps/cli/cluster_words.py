@@ -5,7 +5,7 @@ They find a running coordinator by its HTTP API; the parser and the answers are 
 
 from __future__ import annotations
 
-import asyncio
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +22,8 @@ from penstock.apps.cli.failures import (
     StartFailed,
     WrongSettings,
 )
+from penstock.apps.cli.options import output_option
+from penstock.apps.cli.plain_output import JSON, YAML, say_content
 from penstock.apps.cli.terminal import say
 from penstock.core.model import Address
 
@@ -70,15 +72,19 @@ def _coordinator_options(command: Callable[..., None]) -> Callable[..., None]:
     return api_option(_data_dir_option(_token_file_option(command)))
 
 
-def _word_command(name: str, words: str, summary: str, line: str = "") -> click.Command:
+def _word_command(name: str, words: str, summary: str, example: str, line: str = "") -> click.Command:
     """A command whose arguments are the rest of a line of the console."""
 
-    @click.command(name, help=summary)
+    @click.command(name, help=f"{summary}\n\n\b\npenstock cluster {example}")
     @click.argument("words", nargs=-1, metavar=words)
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON; same as -o json.")
+    @output_option
     @_coordinator_options
-    def run(words: tuple[str, ...], as_json: bool, api: str, data_dir: Path, token_file: Path | None) -> None:
-        _run_line(" ".join((line or name, *words)), _connect(api, data_dir, token_file), as_json=as_json)
+    def run(
+        words: tuple[str, ...], as_json: bool, output: str, api: str, data_dir: Path, token_file: Path | None
+    ) -> None:
+        client = _connect(api, data_dir, token_file)
+        _run_line(" ".join((line or name, *words)), client, JSON if as_json else output)
 
     return run
 
@@ -97,7 +103,7 @@ def _address(api: str) -> Address:
         raise click.BadParameter(error.message, param_hint="'--api'") from None
 
 
-def _run_line(line: str, client: CoordinatorClient, *, as_json: bool) -> None:
+def _run_line(line: str, client: CoordinatorClient, output: str) -> None:
     from penstock.apps.control.commands import ConsoleError
     from penstock.apps.control.console_token import TokenError
     from penstock.apps.control.coordinator_client import NoCoordinator
@@ -110,7 +116,10 @@ def _run_line(line: str, client: CoordinatorClient, *, as_json: bool) -> None:
         raise NoBroker(str(error)) from error
     except TokenError as error:
         raise StartFailed(str(error)) from error
-    say(answer.json_text() if as_json else answer.text)
+    if output == YAML:
+        say_content(json.loads(answer.json_text()), output)
+    else:
+        say(answer.json_text() if output == JSON else answer.text)
 
 
 @click.command()
@@ -119,7 +128,12 @@ def console(api: str, data_dir: Path, token_file: Path | None) -> None:
     """Open the console of a running coordinator.
 
     Takes commands from the terminal, or line by line from a pipe. Leaving it does not stop the cluster.
+
+    \b
+    penstock cluster console
     """
+    import asyncio
+
     from penstock.apps.control.coordinator_client import NoCoordinator
 
     try:
@@ -166,20 +180,29 @@ def services_text(services: list[dict[str, Any]]) -> str:
 
 _SERVICE = "start|stop|restart|kill"
 WORDS = (
-    _word_command("services", "", "List all services of a local cluster and their health.", "status"),
+    _word_command(
+        "services", "", "List all services of a local cluster and their health.", "services", "status"
+    ),
     _word_command(
         "broker",
         f"list|{_SERVICE} [ID]",
         "List the brokers of a local cluster; start, stop, restart or kill one.",
+        "broker restart 2",
     ),
-    _word_command("producer", _SERVICE, "Start, stop, restart or kill the producer service."),
-    _word_command("consumer", _SERVICE, "Start, stop, restart or kill the consumer service."),
-    _word_command("metadata", _SERVICE, "Start, stop, restart or kill the process that stores the metadata."),
-    _word_command("kill", "SERVICE", "Kill a service with SIGKILL; it is started again."),
-    _word_command("restart", "all", "Restart all services, one broker at a time."),
-    _word_command("leaders", "", "Show the partitions that each broker leads."),
-    _word_command("lag", "", "Show the lag of consumer groups by topic."),
-    _word_command("logs", "SERVICE [LINES]", "Show the end of a service's log."),
+    _word_command(
+        "producer", _SERVICE, "Start, stop, restart or kill the producer service.", "producer restart"
+    ),
+    _word_command(
+        "consumer", _SERVICE, "Start, stop, restart or kill the consumer service.", "consumer restart"
+    ),
+    _word_command(
+        "metadata", _SERVICE, "Start, stop, restart or kill the metadata process.", "metadata restart"
+    ),
+    _word_command("kill", "SERVICE", "Kill a service with SIGKILL; it is started again.", "kill broker-2"),
+    _word_command("restart", "all", "Restart all services, one broker at a time.", "restart all"),
+    _word_command("leaders", "", "Show the partitions that each broker leads.", "leaders"),
+    _word_command("lag", "", "Show the lag of consumer groups by topic.", "lag"),
+    _word_command("logs", "SERVICE [LINES]", "Show the end of a service's log.", "logs broker-1 50"),
     console,
 )
 """Commands of `penstock cluster`."""

@@ -15,7 +15,14 @@ _HOW_TO = {
 @click.argument("shell", type=click.Choice(list(_HOW_TO)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script for a shell."""
+    """Print the completion script for a shell.
+
+    It completes commands, options, settings, and the topics and groups of the broker in --bootstrap or
+    PENSTOCK_BOOTSTRAP.
+
+    \b
+    eval "$(penstock completion bash)"
+    """
     from click.shell_completion import get_completion_class
 
     root = ctx.find_root()

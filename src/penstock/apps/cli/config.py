@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import difflib
+from collections.abc import Sequence
 
 import click
 
+from penstock.apps.cli.name_completion import complete_setting
 from penstock.apps.cli.options import config_file_option, output_option
+from penstock.apps.cli.plain_output import TABLE, say_content
 from penstock.apps.cli.setting_options import load_found
 from penstock.apps.cli.terminal import say
+from penstock.node.definitions.definition import SettingDefinition
 from penstock.node.definitions.values import plain_value, show_value
-from penstock.node.settings import DEFINITIONS, SECTIONS
+from penstock.node.settings import DEFINITION_OF, DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import LoadedSettings
 
 
@@ -20,24 +24,47 @@ def config() -> None:
 
 
 @config.command()
+@click.argument("names", nargs=-1, metavar="[SETTING]...", shell_complete=complete_setting)
 @config_file_option
 @output_option
-def explain(config_file: str | None, output: str) -> None:
-    """Show every setting with its value, source, unit and meaning.
+def explain(names: tuple[str, ...], config_file: str | None, output: str) -> None:
+    """Show settings with value, source, unit and meaning.
+
+    All of them, or those that are named.
 
     Reads the same file and environment as `penstock start` does. Settings of the scope `topic default` become the
     values that topics inherit when a broker that is alone starts; topics and changes at run time go before them.
+
+    \b
+    penstock config explain
+    penstock config explain port data_dir -o json
     """
+    wanted = _definitions(names)
     loaded = load_found(config_file, {})
     for note in loaded.notes:
         say(f"note: {note}", err=True)
-    if output == "json":
-        say(json.dumps(explained_settings(loaded), indent=2))
+    if output != TABLE:
+        say_content(explained_settings(loaded, wanted), output, indent=2)
     else:
-        _show_tables(loaded)
+        _show_tables(loaded, wanted)
 
 
-def explained_settings(loaded: LoadedSettings) -> list[dict[str, object]]:
+def _definitions(names: tuple[str, ...]) -> Sequence[SettingDefinition]:
+    """All settings, or the named ones; a hyphen is as good as an underscore."""
+    if not names:
+        return DEFINITIONS
+    wanted = [name.removeprefix("--").replace("-", "_") for name in names]
+    for given, name in zip(names, wanted, strict=True):
+        if name not in DEFINITION_OF:
+            near = difflib.get_close_matches(name, list(DEFINITION_OF), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"There is no setting {given!r}.{hint} See: penstock config explain")
+    return [one for one in DEFINITIONS if one.name in wanted]
+
+
+def explained_settings(
+    loaded: LoadedSettings, wanted: Sequence[SettingDefinition] = DEFINITIONS
+) -> list[dict[str, object]]:
     """One plain object per setting, in the order of the definition."""
     return [
         {
@@ -54,11 +81,11 @@ def explained_settings(loaded: LoadedSettings) -> list[dict[str, object]]:
             "variable": definition.variable,
             "kafka": definition.kafka,
         }
-        for definition in DEFINITIONS
+        for definition in wanted
     ]
 
 
-def _show_tables(loaded: LoadedSettings) -> None:
+def _show_tables(loaded: LoadedSettings, wanted: Sequence[SettingDefinition]) -> None:
     from penstock.apps.cli.tables import show_table
 
     for section, title in SECTIONS.items():
@@ -71,9 +98,11 @@ def _show_tables(loaded: LoadedSettings) -> None:
                 definition.scope,
                 definition.meaning,
             )
-            for definition in DEFINITIONS
+            for definition in wanted
             if definition.section == section
         ]
+        if not rows:
+            continue
         show_table(
             ("setting", "value", "unit", "source", "scope", "meaning"), rows, title=f"{title} ({section})"
         )

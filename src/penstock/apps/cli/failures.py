@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
+from typing import IO, Any
 
 import click
 
-from penstock.apps.cli.terminal import escape_lines
+from penstock.apps.cli.error_hints import with_hint
+from penstock.apps.cli.terminal import escape_lines, say_labelled
 from penstock.client import errors
 
 INTERRUPTED = 130
@@ -18,6 +21,10 @@ class _Failure(click.ClickException):
 
     def __init__(self, message: str) -> None:
         super().__init__(escape_lines(message))
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """As click does, with the word in red on a terminal."""
+        say_labelled("Error:", self.format_message(), "red", file=file or sys.stderr)
 
 
 class StartFailed(_Failure):
@@ -75,7 +82,7 @@ _FAILURES: dict[type[errors.ClientError], type[click.ClickException]] = {
 def to_click_error(error: errors.ClientError) -> click.ClickException:
     """Translate a client error; the most specific class with an entry decides."""
     kind = next((_FAILURES[one] for one in type(error).__mro__ if one in _FAILURES), RefusedByBroker)
-    return kind(_with_flags(error.message))
+    return kind(with_hint(_with_flags(error.message), error.code))
 
 
 _OPTIONS = re.compile(

@@ -34,13 +34,19 @@ Piece = Callable[[RecordView], bytes]
 Template = Callable[[RecordView], bytes]
 
 
-def compile_template(template: str, *, for_terminal: bool = False) -> Template:
-    """`'%p %o %v\\n'` to a function. For a terminal, unprintable characters are escaped. Raises ValueError."""
+def compile_template(
+    template: str, *, for_terminal: bool = False, show_value: Piece | None = None
+) -> Template:
+    """`'%p %o %v\\n'` to a function. For a terminal, unprintable characters are escaped. Raises ValueError.
+
+    `show_value` formats %v in place of the plain bytes; %v{hex} stays what was stored.
+    """
     pieces: list[Piece] = []
     end = 0
     for match in _PIECE.finditer(template):
         pieces.append(_literal(template[end : match.start()]))
-        pieces.append(_piece(match, for_terminal))
+        is_value = show_value is not None and match["token"] == "v" and match["coding"] is None
+        pieces.append(show_value if is_value and show_value is not None else _piece(match, for_terminal))
         end = match.end()
     pieces.append(_literal(template[end:]))
     return lambda record: b"".join([piece(record) for piece in pieces])
@@ -53,7 +59,18 @@ def unescape(text: str) -> str:
 
 def json_line(record: RecordView) -> bytes:
     """One JSON object and a line break. Keys and values that are not UTF-8 become `key_base64` and `value_base64`."""
-    content: dict[str, object] = {
+    return record_json(record_content(record))
+
+
+def record_json(content: dict[str, object], indent: int | None = None) -> bytes:
+    """The content of a record, and a line break. Control characters are escaped."""
+    line = json.dumps(content, ensure_ascii=False, indent=indent)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", line).encode() + b"\n"
+
+
+def record_content(record: RecordView) -> dict[str, object]:
+    """The fields of a record for JSON and YAML."""
+    return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -62,8 +79,6 @@ def json_line(record: RecordView) -> bytes:
         **_json_bytes("value", record.value),
         "headers": [{"name": name, **_json_bytes("value", value)} for name, value in record.headers],
     }
-    line = json.dumps(content, ensure_ascii=False)
-    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", line).encode() + b"\n"
 
 
 def _json_bytes(name: str, value: bytes | None) -> dict[str, str | None]:

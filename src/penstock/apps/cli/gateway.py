@@ -139,10 +139,13 @@ def producer_service(
     delivery_s: float,
     **shared: Any,
 ) -> None:
-    """Run the gRPC producer service in the foreground until Ctrl-C or SIGTERM.
+    """Run the gRPC producer service.
 
-    Other programs write through it with the calls of proto/penstock/v1/producer.proto.
-    Needs the extra `grpc`.
+    Runs in the foreground until Ctrl-C or SIGTERM. Other programs write through it with the calls of
+    proto/penstock/v1/producer.proto. Needs the extra `grpc`.
+
+    \b
+    penstock producer-service --port 9193
     """
     from penstock.apps.gateways.producer_service import open_producer_service
 
@@ -180,10 +183,13 @@ def producer_service(
     help="Subscribe streams that may be open at the same time.",
 )
 def consumer_service(session_ms: int, fetches_max: int, streams_max: int, **shared: Any) -> None:
-    """Run the gRPC consumer service in the foreground until Ctrl-C or SIGTERM.
+    """Run the gRPC consumer service.
 
-    Other programs read through it with the calls of proto/penstock/v1/consumer.proto.
-    Needs the extra `grpc`.
+    Runs in the foreground until Ctrl-C or SIGTERM. Other programs read through it with the calls of
+    proto/penstock/v1/consumer.proto. Needs the extra `grpc`.
+
+    \b
+    penstock consumer-service --port 9194
     """
     from penstock.apps.gateways.consumer_service import open_consumer_service
 

@@ -76,12 +76,14 @@ class GroupAdmin:
             consumer.close()
         return ages
 
-    def _spans(self, consumer: Consumer, topic: str) -> dict[int, Span]:
-        numbers = chosen_partitions(topic_metadata(consumer, topic, self._bootstrap), None)
+    def _spans(self, consumer: Consumer, topic: str, partition: int | None) -> dict[int, Span]:
+        numbers = chosen_partitions(topic_metadata(consumer, topic, self._bootstrap), partition)
         return TopicOffsets(consumer, topic, self._bootstrap).spans(numbers)
 
-    def plan_seek(self, group: str, topics: tuple[str, ...], start: Start) -> list[OffsetMove]:
-        """The new offset of each partition. Without topics: those with committed offsets."""
+    def plan_seek(
+        self, group: str, topics: tuple[str, ...], start: Start, partition: int | None = None
+    ) -> list[OffsetMove]:
+        """The new offset of each partition, or of the one. Without topics: those with committed offsets."""
         before = {(one.topic, one.partition): one.offset for one in self._committed_or_none(group)}
         names = topics or tuple(sorted({topic for topic, _ in before}))
         if not names:
@@ -91,7 +93,7 @@ class GroupAdmin:
         try:
             for name in names:
                 offsets = TopicOffsets(consumer, name, self._bootstrap).offsets(
-                    self._spans(consumer, name), start
+                    self._spans(consumer, name, partition), start
                 )
                 moves += [
                     OffsetMove(name, number, before.get((name, number)), at) for number, at in offsets.items()

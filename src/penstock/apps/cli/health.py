@@ -13,6 +13,8 @@ import click
 
 from penstock.apps.cli.failures import NoBroker, StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option, output_option
+from penstock.apps.cli.plain_output import TABLE, say_content
+from penstock.apps.cli.probe import protocol_at
 from penstock.apps.cli.security_options import command_options, command_security, security_option
 from penstock.apps.cli.setting_options import load_found
 from penstock.apps.cli.terminal import say
@@ -50,12 +52,15 @@ def health(config_file: str | None, http: str | None, timeout_s: float, output: 
 
     Exits with 0 if it is, with 1 if it answers that it is not (stopping, fenced, or its disk has failed), and with 3 if
     it does not answer. Offline partitions are shown; they do not make a broker unready.
+
+    \b
+    penstock health --http 127.0.0.1:9080
     """
     known = http if http is not None else command_options().get("http")
     address = _given(known) if known is not None else _configured(config_file)
     status, found = _ask(address, timeout_s)
-    if output == "json":
-        say(json.dumps(found))
+    if output != TABLE:
+        say_content(found, output)
     else:
         offline = ", ".join(found.get("offline_partitions", ())) or "none"
         say(f"broker at {address}: {found.get('status')}; offline partitions: {offline}")
@@ -96,7 +101,7 @@ def _ask(address: Address, timeout_s: float) -> tuple[int, dict[str, Any]]:
         answer = connection.getresponse()
         content = json.loads(answer.read(REPLY_BYTES_MAX))
     except (OSError, HTTPException, ValueError) as error:
-        raise NoBroker(f"no broker answers over HTTP at {address}: {error}") from error
+        raise NoBroker(f"no broker answers over HTTP at {address}: {_reason(address, error)}") from error
     finally:
         connection.close()
     if answer.status not in (_OK, _UNAVAILABLE) or not isinstance(content, dict):
@@ -105,3 +110,14 @@ def _ask(address: Address, timeout_s: float) -> tuple[int, dict[str, Any]]:
             f"{address} is not the HTTP port of a broker: it answered {answer.status} {what}".rstrip()
         )
     return answer.status, content
+
+
+def _reason(address: Address, error: Exception) -> str:
+    """Why no broker answers over HTTP: another door may listen there."""
+    try:
+        other = protocol_at(address.host, address.port)
+    except OSError:
+        other = None
+    if other is None or "HTTP" in other:
+        return str(error)
+    return f"this is {other}; the HTTP door is on another port (setting http_port, {PORT_DEFAULT} by default)"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from penstock.apps.cli.failures import ObjectNotFound
 from penstock.apps.cli.options import output_option
+from penstock.apps.cli.plain_output import TABLE, say_next
 from penstock.apps.cli.terminal import counted, say
 from penstock.apps.cli.topic_names import OPEN_FILES_MAX, TopicNames
 from penstock.core.codecs import CODEC_NAMES
@@ -19,36 +21,49 @@ from penstock.node.runtime.disk import DiskFiles
 
 _SHOWN_BYTES_MAX = 200
 
-paths_argument = click.argument(
-    "paths",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR...",
+words_argument = click.argument("words", nargs=-1, metavar="[TOPIC|DIR]...")
+data_dir_option = click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="PENSTOCK_DATA_DIR",
+    show_envvar=True,
+    default=Path("penstock-data"),
+    show_default=True,
+    metavar="DIR",
+    help="Data directory of the broker, in which topics are looked up.",
 )
 
 
 @click.group()
 def log() -> None:
-    """Inspect log files without a broker. DIR is a data directory or any directory below it."""
+    """Inspect log files without a broker.
+
+    A log is named by its TOPIC, TOPIC:PARTITION, or a directory: a data directory or any below it.
+    """
 
 
 @log.command("verify")
-@paths_argument
+@words_argument
+@data_dir_option
 @output_option
-def verify_command(paths: tuple[Path, ...], output: str) -> None:
-    """Verify every batch, index and state file. Exits with 1 if records are damaged.
+def verify_command(words: tuple[str, ...], data_dir: Path, output: str) -> None:
+    """Verify every batch, index and state file.
 
-    A log that a running broker is writing to may appear torn at its end.
+    Without TOPIC or DIR, of the whole data directory. Exits with 1 if records are damaged. A log that a running broker
+    is writing to may appear torn at its end.
+
+    \b
+    penstock log verify
+    penstock log verify orders --data-dir ./penstock-data
     """
     damaged = count = 0
     names = TopicNames()
-    for directory in _logs_below(paths):
+    for directory in _logs_below(log_paths(words, data_dir, names)):
         count += 1
         for finding in verify(_files_of(directory), directory.name):
             damaged += finding.severity is Severity.DAMAGED
             _show_finding(directory, finding, names.of(directory), output)
-    if output == "table":
+    if output == TABLE:
         outcome = f"damage found in {counted(damaged, 'place')}" if damaged else "no damage found"
         say(f"{counted(count, 'log')} checked, {outcome}")
     if damaged:
@@ -56,7 +71,8 @@ def verify_command(paths: tuple[Path, ...], output: str) -> None:
 
 
 @log.command("dump")
-@paths_argument
+@words_argument
+@data_dir_option
 @click.option("--records", is_flag=True, help="Include the records of each batch.")
 @click.option(
     "--from",
@@ -67,12 +83,19 @@ def verify_command(paths: tuple[Path, ...], output: str) -> None:
     help="Start at this offset.",
 )
 @output_option
-def dump_command(paths: tuple[Path, ...], records: bool, start_offset: int, output: str) -> None:
-    """Print the batches of logs, one per line."""
+def dump_command(
+    words: tuple[str, ...], data_dir: Path, records: bool, start_offset: int, output: str
+) -> None:
+    """Print the batches of logs, one per line.
+
+    \b
+    penstock log dump orders --records
+    penstock log dump orders:0 --from 100 -o json
+    """
     names = TopicNames()
-    for directory in _logs_below(paths):
+    for directory in _logs_below(log_paths(words, data_dir, names)):
         topic = names.of(directory)
-        if output == "table":
+        if output == TABLE:
             say(f"{_label(topic)}{directory}")
         for batch in dump(
             _files_of(directory), directory.name, start_offset=start_offset, with_records=records
@@ -80,7 +103,40 @@ def dump_command(paths: tuple[Path, ...], records: bool, start_offset: int, outp
             _show_batch(directory, batch, topic, output)
 
 
-def _logs_below(paths: tuple[Path, ...]) -> Iterator[Path]:
+def log_paths(words: tuple[str, ...], data_dir: Path, names: TopicNames) -> list[Path]:
+    """The directories that the words name. An existing directory goes before a topic of the same name."""
+    if not words:
+        words = (str(data_dir),)
+    found: list[Path] = []
+    for word in words:
+        if Path(word).is_dir():
+            found.append(Path(word))
+        elif "/" in word:
+            raise ObjectNotFound(f"There is no directory {word}.")
+        else:
+            found += _topic_paths(word, data_dir, names)
+    return found
+
+
+def _topic_paths(word: str, data_dir: Path, names: TopicNames) -> list[Path]:
+    if not data_dir.is_dir():
+        raise ObjectNotFound(
+            f"{word} is not a directory, and to look it up as a topic, there is no data directory {data_dir}. Name it"
+            " with --data-dir."
+        )
+    topic, colon, partition = word.partition(":")
+    known = names.directories(data_dir)
+    if topic not in known:
+        near = difflib.get_close_matches(topic, list(known), n=1)
+        hint = f" Did you mean {near[0]}?" if near else f" It has: {', '.join(sorted(known)) or 'no topics'}."
+        raise ObjectNotFound(f"There is no topic {topic} in {data_dir}.{hint}")
+    found = [one for one in known[topic] if not colon or one.name == partition]
+    if not found:
+        raise ObjectNotFound(f"There is no partition {partition} of {topic} in {data_dir}.")
+    return found
+
+
+def _logs_below(paths: list[Path]) -> Iterator[Path]:
     """The directories with segments, at or below the paths."""
     found = 0
     for path in paths:
@@ -109,9 +165,9 @@ def _fields(topic: tuple[str, int] | None) -> dict[str, object]:
 
 def _show_finding(directory: Path, finding: Finding, topic: tuple[str, int] | None, output: str) -> None:
     path = str(directory.parent / finding.path)
-    if output == "json":
+    if output != TABLE:
         found = {"severity": finding.severity, "path": path, "message": finding.message}
-        say(json.dumps({**_fields(topic), **found}))
+        say_next({**_fields(topic), **found}, output)
     else:
         say(f"{finding.severity:8} {_label(topic)}{path}: {finding.message}")
 
@@ -132,13 +188,13 @@ def _show_batch(directory: Path, batch: Dumped, topic: tuple[str, int] | None, o
         }
     if batch.error is not None:
         described["error"] = batch.error
-    if output == "json":
+    if output != TABLE:
         if batch.records is not None:
             described["records"] = [
                 {**one._asdict(), "key": _text(one.key), "value": _text(one.value), "headers": _headers(one)}
                 for one in batch.records
             ]
-        say(json.dumps(described))
+        say_next(described, output)
         return
     if header is not None:
         say(

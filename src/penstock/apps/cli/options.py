@@ -7,10 +7,34 @@ from typing import Any, TypeVar
 
 import click
 
+from penstock.apps.cli.plain_output import OUTPUTS
 from penstock.apps.cli.security_options import address_from_profile, security_option
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+GLOBAL_PREFIX = "global_"
+"""Options before the command have the same names with this prefix."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_profile_address = address_from_profile("bootstrap")
+
+
+def or_global(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """The value of the command's own option; if it is not given, that of the same option before the command."""
+    given = _given_before(ctx, param)
+    return value if given is None else given
+
+
+def _given_before(ctx: click.Context, param: click.Parameter) -> Any:
+    assert param.name is not None
+    if ctx.get_parameter_source(param.name) is click.core.ParameterSource.COMMANDLINE:
+        return None
+    return ctx.find_root().params.get(GLOBAL_PREFIX + param.name)
+
+
+def _bootstrap_address(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """Like `or_global`; if it is not given there either, the address of the profile is used."""
+    given = _given_before(ctx, param)
+    return _profile_address(ctx, param, value) if given is None else given
+
 
 _bootstrap = click.option(
     "--bootstrap",
@@ -19,7 +43,7 @@ _bootstrap = click.option(
     show_default=True,
     show_envvar=True,
     metavar="HOST:PORT",
-    callback=address_from_profile("bootstrap"),
+    callback=_bootstrap_address,
     help="Address of the broker; several are comma-separated.",
 )
 
@@ -32,10 +56,11 @@ def bootstrap_option(command: _Command) -> _Command:
 output_option = click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json"]),
+    type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
-    help="Output format: table or JSON.",
+    callback=or_global,
+    help="Output format.",
 )
 
 watch_option = click.option(
@@ -53,11 +78,11 @@ config_file_option = click.option(
 )
 
 
-def given_once(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str:
+def given_once(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
     """Reject a second value. Otherwise the last one would silently win."""
     if len(values) > 1:
         raise click.BadParameter(f"can be set only once, not {len(values)} times.", ctx=ctx, param=param)
-    return values[0]
+    return values[0] if values else None
 
 
 def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,6 +12,7 @@ import click
 
 from penstock.apps.cli.failures import ObjectNotFound, StartFailed, WrongSettings
 from penstock.apps.cli.options import output_option
+from penstock.apps.cli.plain_output import TABLE, say_content
 from penstock.apps.cli.security_options import export_profile, profile_option
 
 if TYPE_CHECKING:
@@ -44,14 +44,24 @@ def pipeline(ctx: click.Context) -> None:
 
 @pipeline.command()
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("pipelines"))
-def init(directory: Path) -> None:
+@output_option
+def init(directory: Path, output: str) -> None:
     """Create a small working project.
 
     It writes orders to a table, bad ones to a dead-letter topic, and revenue per minute to a topic.
+
+    \b
+    penstock pipeline init shop
     """
     from penstock.apps.cli.pipeline_project import write_project
 
-    written = write_project(directory)
+    try:
+        written = write_project(directory)
+    except OSError as error:
+        raise StartFailed(f"Cannot create a project in {directory}: {error.strerror}.") from error
+    if output != TABLE:
+        say_content({"written": [str(file) for file in written]}, output)
+        return
     click.echo(f"Wrote {', '.join(str(file) for file in written)}.")
     click.echo(
         f"Next: penstock start, then: cd {directory} && sh make_orders.sh && penstock pipeline run --once"
@@ -62,15 +72,23 @@ def init(directory: Path) -> None:
 @file_option
 @click.option("--offline", is_flag=True, help="Do not look up topics at the broker.")
 @click.option("--no-spark", is_flag=True, help="Do not have Spark check types, queries and functions.")
-def validate(file: Path, offline: bool, no_spark: bool) -> None:
+@output_option
+def validate(file: Path, offline: bool, no_spark: bool, output: str) -> None:
     """Check a project and report every error, each with its line. Nothing runs.
 
     Checks the file, the topics at the broker and, with Spark, every type, query and column.
+
+    \b
+    penstock pipeline validate --offline
     """
     from penstock.apps.cli.pipeline_checks import check_file
 
     with pipeline_failures():
         project, notes = check_file(file, is_offline=offline, has_spark=not no_spark)
+    if output != TABLE:
+        names = [one.name for one in project.pipelines]
+        say_content({"file": str(file), "pipelines": names, "notes": [str(note) for note in notes]}, output)
+        return
     for note in notes:
         click.echo(f"{file}: {note}")
     checked = [name for name, is_left in (("topics", offline), ("queries", no_spark)) if is_left]
@@ -83,15 +101,19 @@ def validate(file: Path, offline: bool, no_spark: bool) -> None:
 @file_option
 @output_option
 def list_pipelines(file: Path, output: str) -> None:
-    """List the pipelines of a project."""
+    """List the pipelines of a project.
+
+    \b
+    penstock pipeline list -f shop/pipelines.yaml
+    """
     from penstock.apps.cli.tables import show_table
 
     with pipeline_failures():
         project = _load(file)
     rows = [(one.name, one.kind, _from(one), one.sink.topic or one.sink.table) for one in project.pipelines]
-    if output == "json":
+    if output != TABLE:
         names = ("name", "kind", "from", "to")
-        click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
+        say_content([dict(zip(names, row, strict=True)) for row in rows], output)
     else:
         show_table(("pipeline", "kind", "from", "to"), rows)
 
@@ -104,7 +126,11 @@ def _from(one: Pipeline) -> str:
 @file_option
 @output_option
 def status(file: Path, output: str) -> None:
-    """Show the current or last state of each pipeline, and its last failure."""
+    """Show the current or last state of each pipeline, and its last failure.
+
+    \b
+    penstock pipeline status -o json
+    """
     from penstock.apps.cli.pipeline_view import COLUMNS, cells, failure_lines
     from penstock.apps.cli.tables import show_table
     from penstock.spark.pipelines.progress import Progress
@@ -119,8 +145,8 @@ def status(file: Path, output: str) -> None:
             saved = state.status() or Progress(one.name, "never ran").plain()
             is_dead = saved["state"] in (STARTING, RUNNING, RESTARTING) and not state.is_running
             looks.append(Progress(**{**saved, "state": "died" if is_dead else saved["state"]}))
-    if output == "json":
-        click.echo(json.dumps([look.plain() for look in looks]))
+    if output != TABLE:
+        say_content([look.plain() for look in looks], output)
     else:
         show_table(COLUMNS, [cells(look) for look in looks])
         for line in failure_lines(looks):
@@ -140,6 +166,10 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
     On a signal the current batch finishes first; the next run continues after it. A second Ctrl-C exits immediately.
     A failed pipeline is restarted with increasing backoff, up to its max_restarts; the others keep running.
     Exits with 1 if a pipeline has failed for good.
+
+    \b
+    penstock pipeline run --once
+    penstock pipeline run orders-lake --metrics-port 9400
     """
     from penstock.apps.cli.pipeline_run import run_pipelines
     from penstock.spark.pipelines.metrics import PipelineMetrics
@@ -173,7 +203,11 @@ def run(names: tuple[str, ...], file: Path, once: bool, metrics_port: int | None
 )
 @output_option
 def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) -> None:
-    """Merge the small files of a pipeline's table, and delete expired rows and old versions."""
+    """Merge the small files of a pipeline's table, and delete expired rows and old versions.
+
+    \b
+    penstock pipeline compact orders-lake
+    """
     from penstock.spark.pipelines.maintenance import compact_table
 
     with pipeline_failures():
@@ -181,8 +215,8 @@ def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) 
         done = compact_table(
             project, _named(project, name), file_bytes=file_mb * 1_000_000, keep_ms=int(keep_days * DAY_MS)
         )
-    if output == "json":
-        click.echo(json.dumps({"pipeline": name, **asdict(done)}))
+    if output != TABLE:
+        say_content({"pipeline": name, **asdict(done)}, output)
     else:
         click.echo(
             f"{name}: {done.files_before} files compacted to {done.files_after}, "
@@ -197,10 +231,16 @@ def compact(name: str, file: Path, file_mb: int, keep_days: float, output: str) 
 @click.option("--rate", type=click.IntRange(1), metavar="ROWS", help="Maximum number of rows per second.")
 @click.option("--by-key", is_flag=True, help="Choose partitions by key instead of keeping them.")
 @click.option("--again", is_flag=True, help="Start from the beginning, even if it was replayed before.")
-def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, again: bool) -> None:
+@output_option
+def replay(
+    name: str, file: Path, topic: str, rate: int | None, by_key: bool, again: bool, output: str
+) -> None:
     """Write the rows of a pipeline's table to a topic.
 
     Order, keys, headers and timestamps are preserved.
+
+    \b
+    penstock pipeline replay orders-lake --to orders-again
     """
     from penstock.apps.cli.pipeline_view import replay_bar
     from penstock.spark.pipelines.replay import Replay
@@ -213,6 +253,9 @@ def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, ag
         asked = Replay(topic, rate, not by_key, again)
         with spark_for(project) as spark, replay_bar(f"{name} → {topic}") as show:
             rows = replay_table(spark, project, chosen, asked, show)
+    if output != TABLE:
+        say_content({"pipeline": name, "topic": topic, "offsets": rows}, output)
+        return
     click.echo(f"{name}: {rows} offsets replayed to {topic}.")
 
 
@@ -222,7 +265,11 @@ def replay(name: str, file: Path, topic: str, rate: int | None, by_key: bool, ag
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, without sending it.")
 @output_option
 def redrive(name: str, file: Path, dry_run: bool, output: str) -> None:
-    """Send a pipeline's dead letters back to their original topics, each once."""
+    """Send a pipeline's dead letters back to their original topics, each once.
+
+    \b
+    penstock pipeline redrive orders-lake --dry-run
+    """
     from penstock.spark.pipelines.redrive import redrive_letters
     from penstock.spark.pipelines.session import spark_for
 
@@ -231,8 +278,8 @@ def redrive(name: str, file: Path, dry_run: bool, output: str) -> None:
         chosen = _named(project, name)
         with spark_for(project) as spark:
             done = redrive_letters(spark, project, chosen, is_dry=dry_run)
-    if output == "json":
-        click.echo(json.dumps({"pipeline": name, "sent": not dry_run, **asdict(done)}))
+    if output != TABLE:
+        say_content({"pipeline": name, "sent": not dry_run, **asdict(done)}, output)
         return
     click.echo(f"{name}: {done.rows} dead letters {'would be' if dry_run else 'were'} sent back.")
     for reason, count in done.by_reason.items():

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 from penstock.node.definitions.units import parse_ms
 
-GRAMMAR = "earliest, latest, an offset such as 42, @2026-01-01T00:00, @-1h, or @ with milliseconds since 1970"
+GRAMMAR = (
+    "earliest, latest, an offset such as 42, -5 for five before the end, @2026-01-01T00:00, @-1h, or @ with"
+    " milliseconds since 1970"
+)
 
 
 class Earliest(NamedTuple):
@@ -24,13 +27,19 @@ class AtOffset(NamedTuple):
     offset: int
 
 
+class BeforeEnd(NamedTuple):
+    """So many offsets before the end of each partition, or its oldest record."""
+
+    offsets: int
+
+
 class AtTime(NamedTuple):
     """The first record with this timestamp or a later one."""
 
     timestamp_ms: int
 
 
-Start = Earliest | Latest | AtOffset | AtTime
+Start = Earliest | Latest | AtOffset | BeforeEnd | AtTime
 
 
 def parse_start(text: str, now_ms: int) -> Start:
@@ -42,6 +51,8 @@ def parse_start(text: str, now_ms: int) -> Start:
         return Latest()
     if word.isascii() and word.isdecimal():
         return AtOffset(int(word))
+    if word.startswith("-") and word.isascii() and word[1:].isdecimal():
+        return BeforeEnd(int(word[1:]))
     if word.startswith("@"):
         return AtTime(_moment_ms(word[1:], text, now_ms))
     raise _not_a_start(text)

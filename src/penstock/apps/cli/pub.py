@@ -7,13 +7,16 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from penstock.apps.cli.failures import INTERRUPTED
 from penstock.apps.cli.formats import unescape
+from penstock.apps.cli.name_completion import complete_topic
 from penstock.apps.cli.options import bootstrap_option, given_once, output_option
+from penstock.apps.cli.plain_output import TABLE, say_content
 from penstock.apps.cli.terminal import counted, say
 from penstock.node.definitions.units import show_bytes
 
@@ -54,18 +57,21 @@ class Sent:
 
 
 @click.command()
+@click.argument("words", nargs=-1, metavar="[TOPIC] [MESSAGE]", shell_complete=complete_topic)
 @click.option(
     "--topic",
-    required=True,
+    "topic_option",
     multiple=True,
     callback=given_once,
     metavar="NAME",
-    help="The topic to write to.",
+    shell_complete=complete_topic,
+    help="The topic to write to, instead of TOPIC.",
 )
 @click.option(
     "--message",
+    "message_option",
     metavar="TEXT",
-    help="The value of the record. Without it, every line of stdin is one record.",
+    help="The value of the record, instead of MESSAGE.",
 )
 @click.option("--key", metavar="TEXT", help="The key of the record; records with the same key stay in order.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
@@ -83,28 +89,40 @@ class Sent:
     metavar="TEXT",
     help=r"Separates key and value in lines of stdin; \t is a tab.",
 )
+@click.option(
+    "--avro",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Encode values, given as JSON, with this Avro schema (.avsc).",
+)
 @bootstrap_option
 @output_option
 def pub(
-    topic: str,
-    message: str | None,
+    words: tuple[str, ...],
+    topic_option: str | None,
+    message_option: str | None,
     key: str | None,
     headers: tuple[str, ...],
     partition: int | None,
     acks: str,
     compression: str,
     key_separator: str | None,
+    avro: Path | None,
     bootstrap: str,
     output: str,
 ) -> None:
-    """Write records to a topic and print their partitions and offsets.
+    """Write records to a topic.
+
+    Prints their partitions and offsets. Without MESSAGE, every line of stdin is one record. `penstock produce` is the
+    same command.
 
     \b
-    penstock pub --topic orders --message hi --key alice --header source=shell
-    cat orders.jsonl | penstock pub --topic orders
+    penstock pub orders "a message" --key alice --header source=shell
+    penstock pub orders < orders.jsonl
     """
+    topic, message = _topic_and_message(words, topic_option, message_option)
     if message is not None and key_separator is not None:
-        raise click.UsageError("--key-separator is for lines of stdin; use --key with --message.")
+        raise click.UsageError("--key-separator is for lines of stdin; use --key with a message.")
     if key is not None and key_separator is not None:
         raise click.UsageError("--key and --key-separator are mutually exclusive.")
     more: dict[str, Any] = {"headers": _headers(headers)} if headers else {}
@@ -115,17 +133,55 @@ def pub(
 
     from penstock.apps.cli.client import connect_producer, failure_of
 
+    values = pairs if avro is None else _encoded(pairs, avro)
     producer = connect_producer(bootstrap, acks, compression)
     sent = Sent(topic)
     started = time.monotonic()
-    interrupted = _send(producer, sent, pairs, more, progress=message is None)
+    interrupted = _send(producer, sent, values, more, progress=message is None)
     seconds = time.monotonic() - started
     if sent.first_error is None or message is None:
-        say(_report(sent, output, single=message is not None, seconds=seconds))
+        _report(sent, output, single=message is not None, seconds=seconds)
     if sent.first_error is not None:
         raise failure_of(sent.first_error, bootstrap, topic)
     if interrupted:
         sys.exit(INTERRUPTED)
+
+
+def _topic_and_message(
+    words: tuple[str, ...], topic: str | None, message: str | None
+) -> tuple[str, str | None]:
+    """From arguments and options: what an option gives is not an argument."""
+    left = list(words)
+    if topic is None:
+        if not left:
+            raise click.UsageError(
+                "Missing argument 'TOPIC': name one, as in: penstock pub orders \"a message\""
+            )
+        topic = left.pop(0)
+    if message is None and left:
+        message = left.pop(0)
+    if left:
+        raise click.UsageError(
+            f"Unexpected argument {left[0]!r}: a message with spaces needs quotes, as in: penstock pub orders"
+            ' "a message"'
+        )
+    if not topic:
+        raise click.UsageError("The name of the topic is empty.")
+    return topic, message
+
+
+def _encoded(pairs: Iterable[Pair], schema: Path) -> Iterator[Pair]:
+    """JSON values as Avro. Raises click's usage error for the first value that does not fit the schema."""
+    from penstock.client.serializers import Avro
+
+    avro = Avro(schema)
+    for number, (key, value) in enumerate(pairs, 1):
+        try:
+            yield key, avro.encode(json.loads(value), "")
+        except Exception as error:  # the encoder raises whatever the value provokes
+            raise click.UsageError(
+                f"Message {number} does not fit the Avro schema {schema}: {type(error).__name__}: {error}"
+            ) from error
 
 
 def _headers(pairs: tuple[str, ...]) -> list[tuple[str, bytes]]:
@@ -219,21 +275,22 @@ class SendProgress:
         sys.stderr.write("\r\x1b[K")
 
 
-def _report(sent: Sent, output: str, *, single: bool, seconds: float) -> str:
+def _report(sent: Sent, output: str, *, single: bool, seconds: float) -> None:
     if single and sent.last is not None:
-        return _report_single(sent, output)
-    if output == "json":
+        _report_single(sent, output)
+        return
+    if output != TABLE:
         offsets = {str(number): list(span) for number, span in sorted(sent.ranges.items())}
-        return json.dumps(
-            {
-                "topic": sent.topic,
-                "records": sent.records,
-                "bytes": sent.payload_bytes,
-                "failed": sent.failed,
-                "seconds": round(seconds, 3),
-                "offsets": offsets,
-            }
-        )
+        content = {
+            "topic": sent.topic,
+            "records": sent.records,
+            "bytes": sent.payload_bytes,
+            "failed": sent.failed,
+            "seconds": round(seconds, 3),
+            "offsets": offsets,
+        }
+        say_content(content, output)
+        return
     rate = f"{sent.records / seconds:,.0f} per second" if seconds > 0 else "immediately"
     amount = f"{counted(sent.records, 'record')}, {show_bytes(sent.payload_bytes)}"
     lines = [
@@ -241,14 +298,15 @@ def _report(sent: Sent, output: str, *, single: bool, seconds: float) -> str:
         + (f"; {sent.failed:,} failed" if sent.failed else "")
     ]
     lines += [f"  partition {n}  offsets {low} to {high}" for n, (low, high) in sorted(sent.ranges.items())]
-    return "\n".join(lines)
+    say("\n".join(lines))
 
 
-def _report_single(sent: Sent, output: str) -> str:
+def _report_single(sent: Sent, output: str) -> None:
     assert sent.last is not None
     partition, offset = sent.last.partition(), sent.last.offset()
     known = offset if offset is not None and offset >= 0 else None
-    if output == "json":
-        return json.dumps({"topic": sent.topic, "partition": partition, "offset": known})
+    if output != TABLE:
+        say_content({"topic": sent.topic, "partition": partition, "offset": known}, output)
+        return
     where = f"offset {known}" if known is not None else "offset unknown, because acks is 0"
-    return f"{sent.topic}  partition {partition}  {where}"
+    say(f"{sent.topic}  partition {partition}  {where}")

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.apps.cli.formats import TOKENS, RecordView, Template
+from penstock.apps.cli.formats import TOKENS, RecordView
+from penstock.apps.cli.interrupts import forget_stdout, stop_on_interrupt
 from penstock.apps.cli.options import output_option, parse_pairs
+from penstock.apps.cli.plain_output import TABLE, say_content
 from penstock.apps.cli.queue_client import queue_client, queue_option
-from penstock.apps.cli.sub import forget_stdout, read_template, stop_on_interrupt
+from penstock.apps.cli.record_show import RecordShow, make_show
 from penstock.apps.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -39,11 +41,21 @@ format_option = click.option(
 @click.option(
     "--partitions", type=click.IntRange(min=1), metavar="N", help="[default: the broker's default_partitions]"
 )
+@output_option
 @queue_option
-def create_topic(topic: str, partitions: int | None, queue: str) -> None:
-    """Create a topic; an existing one is left unchanged."""
+def create_topic(topic: str, partitions: int | None, output: str, queue: str) -> None:
+    """Queue: create a topic.
+
+    A word of the queue protocol; over Kafka's, it is `penstock topic create`. An existing topic is left unchanged.
+
+    \b
+    penstock create-topic parcels --partitions 3
+    """
     with queue_client(queue, "penstock-create-topic") as client:
         is_new = client.create_topic(topic, partitions)
+    if output != TABLE:
+        say_content({"topic": topic, "created": is_new}, output)
+        return
     say(f"created topic {topic}" if is_new else f"topic {topic} already exists")
 
 
@@ -61,15 +73,31 @@ def create_topic(topic: str, partitions: int | None, queue: str) -> None:
     type=click.IntRange(min=1),
     help="After this many deliveries a message goes to TOPIC.dlq.",
 )
+@output_option
 @queue_option
 def create_subscription(
-    name: str, topic: str, offset: int, hold_ms: int | None, max_deliveries: int | None, queue: str
+    name: str,
+    topic: str,
+    offset: int,
+    hold_ms: int | None,
+    max_deliveries: int | None,
+    output: str,
+    queue: str,
 ) -> None:
-    """Create a durable subscription to a topic."""
+    """Queue: create a durable subscription.
+
+    A word of the queue protocol: the members of a subscription share the messages of a topic and acknowledge each.
+
+    \b
+    penstock create-subscription workers parcels --hold-ms 30000
+    """
     with queue_client(queue, "penstock-create-subscription") as client:
         is_new = client.create_subscription(
             name, topic, offset, hold_ms=hold_ms, max_deliveries=max_deliveries
         )
+    if output != TABLE:
+        say_content({"subscription": name, "topic": topic, "created": is_new}, output)
+        return
     say(f"created subscription {name} to {topic}" if is_new else f"subscription {name} already exists")
 
 
@@ -78,12 +106,22 @@ def create_subscription(
 @click.argument("text")
 @click.option("--key", help="Messages with the same key stay in order.")
 @click.option("--property", "pairs", multiple=True, metavar="NAME=VALUE", help="A header; may be repeated.")
+@output_option
 @queue_option
-def publish(topic: str, text: str, key: str | None, pairs: tuple[str, ...], queue: str) -> None:
-    """Publish a message."""
+def publish(topic: str, text: str, key: str | None, pairs: tuple[str, ...], output: str, queue: str) -> None:
+    """Queue: publish a message.
+
+    A word of the queue protocol; over Kafka's, it is `penstock pub`.
+
+    \b
+    penstock publish parcels "to Berlin" --key alice
+    """
     properties = parse_pairs(pairs, "--property")
     with queue_client(queue, "penstock-publish") as client:
         offset = client.publish(topic, text.encode(), key=key, properties=properties)
+    if output != TABLE:
+        say_content({"topic": topic, "offset": offset}, output)
+        return
     say(f"published to {topic} at offset {offset}")
 
 
@@ -99,10 +137,17 @@ def publish(topic: str, text: str, key: str | None, pairs: tuple[str, ...], queu
 def join_subscription(
     name: str, count: int | None, window: int | None, template: str | None, output: str, queue: str
 ) -> None:
-    """Join a subscription and write its messages to stdout until Ctrl-C. Written messages are acknowledged."""
-    write = read_template(template, output == "json")
+    """Queue: read as a member of a subscription.
+
+    A word of the queue protocol; over Kafka's, it is `penstock sub --group`. Writes messages to stdout until Ctrl-C,
+    and acknowledges each once it is written.
+
+    \b
+    penstock join-subscription workers --count 10
+    """
+    show = make_show(output=output, template=template)
     with queue_client(queue, "penstock-join-subscription") as client:
-        _Listening(write, count).run(client, name, window)
+        _Listening(show, count).run(client, name, window)
 
 
 @click.command(epilog=f"--format takes: {TOKENS}.")
@@ -125,10 +170,17 @@ def subscribe(
     output: str,
     queue: str,
 ) -> None:
-    """Create a subscription to a topic, join it and write its messages to stdout until Ctrl-C."""
-    write = read_template(template, output == "json")
+    """Queue: create a subscription and read from it.
+
+    A word of the queue protocol; over Kafka's, it is `penstock sub`. Writes messages to stdout until Ctrl-C. Without
+    --name, the subscription is deleted when the command ends.
+
+    \b
+    penstock subscribe parcels --offset -2
+    """
+    show = make_show(output=output, template=template)
     chosen = name or f"{topic}-{uuid.uuid4().hex[:12]}"
-    listening = _Listening(write, count)
+    listening = _Listening(show, count)
     with queue_client(queue, "penstock-subscribe") as client:
         client.create_subscription(chosen, topic, offset)
         try:
@@ -141,8 +193,8 @@ def subscribe(
 class _Listening:
     """Writes messages until the count is reached or the command is interrupted."""
 
-    def __init__(self, write: Template, count: int | None) -> None:
-        self._write = write
+    def __init__(self, show: RecordShow, count: int | None) -> None:
+        self._show = show
         self._left = count
         self._is_over = threading.Event()
         self._is_pipe_broken = False
@@ -164,7 +216,9 @@ class _Listening:
         if self._is_over.is_set():
             raise InterruptedError("the requested number of messages was reached")
         try:
-            sys.stdout.buffer.write(self._write(_view_of(message)))
+            shown = self._show.show(_view_of(message))
+            assert shown is not None, "nothing is filtered here"
+            sys.stdout.buffer.write(shown)
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             self._is_pipe_broken = True

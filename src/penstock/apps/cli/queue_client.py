@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.apps.cli.failures import NoBroker, ObjectNotFound, RefusedByBroker
+from penstock.apps.cli.probe import protocol_at
 from penstock.apps.cli.security_options import address_from_profile, client_options, security_option
 from penstock.client import errors
 from penstock.client.queue.broker_client import BrokerClient
@@ -45,7 +46,7 @@ def queue_client(address: str, client_id: str) -> Iterator[BrokerClient]:
         ) as client:
             yield client
     except (errors.Unreachable, errors.TimedOut, errors.TlsFailed) as error:
-        raise NoBroker(str(error)) from error
+        raise NoBroker(_with_other_door(str(error), host, port)) from error
     except errors.NotFound as error:
         raise ObjectNotFound(_sentence(error)) from error
     except errors.BadArgument as error:
@@ -63,3 +64,16 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 def _sentence(error: errors.ClientError) -> str:
     return error.message[:1].upper() + error.message[1:] + ("" if error.message.endswith(".") else ".")
+
+
+def _with_other_door(message: str, host: str, port: int) -> str:
+    """The message, and which other door listens at the address, if one does."""
+    try:
+        other = protocol_at(host, port)
+    except OSError:
+        return message
+    if other is None or "queue" in other:
+        return message
+    return (
+        f"{host}:{port} is {other}; the queue door is on another port (setting queue_port, 9999 by default)."
+    )

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
-from penstock.apps.cli.main import EXIT_CODES, cli
+from penstock.apps.cli.main import EXIT_CODES, HELP_COLUMNS, cli
+from penstock.apps.cli.output_schemas import SCHEMAS
 from penstock.client.options import (
     ConnectionOptions,
     ConsumerOptions,
@@ -35,7 +37,7 @@ from penstock.node.metrics.families import FAMILIES
 from penstock.node.settings import DEFINITIONS, SECTIONS
 from penstock.node.settings_loader import FOREIGN_VARIABLES
 
-HELP_COLUMNS = 100
+SCHEMA_COLUMNS = 100
 
 
 def settings_page() -> str:
@@ -198,9 +200,29 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def cli_output_page() -> str:
+    """The schema of every command's machine-readable output."""
+    lines = [
+        "# Output of commands",
+        "The schemas of `-o json` and `-o yaml`, generated from `penstock/apps/cli/output_schemas.py` by `make docs`.",
+        "They are stable: fields may be added; none changes its meaning or is removed. `-o` may stand before or after",
+        "the command. Errors go to stderr as text, with the exit codes of [the command line](cli.md).",
+        "",
+        "- `string?` may be null; `name?:` may be absent; `any` is any value",
+        "- `...` stands for further fields, which are not stable; `*` for any name",
+        "- `LINES OF` means one object per line in JSON, and one document each in YAML",
+        "- `|` separates two forms",
+    ]
+    for command, (schema, remark) in SCHEMAS.items():
+        lines += ["", f"## `penstock {command}`", *([f"{remark[0].upper()}{remark[1:]}."] if remark else [])]
+        lines += ["```text", *textwrap.wrap(schema, SCHEMA_COLUMNS, break_long_words=False), "```"]
+    return "\n".join(lines) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "cli.md": cli_page,
+    "cli-output.md": cli_output_page,
     "client-options.md": client_options_page,
     "metrics.md": metrics_page,
 }

@@ -9,10 +9,10 @@ import click
 
 from penstock.apps.cli.failures import RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.plain_output import TABLE, say_next
 from penstock.apps.cli.security_options import client_options
 from penstock.apps.cli.sql_names import check_names, quoting_hint
 from penstock.apps.cli.tables import show_table
-from penstock.apps.cli.terminal import say
 from penstock.client.errors import SerializationFailed
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def _rows(topic: Table, values: str) -> Any:
 
 
 def _show(columns: list[str], rows: list[tuple[Any, ...]], output: str) -> None:
-    if output == "table":
+    if output == TABLE:
         show_table(columns, rows)
         return
     for row in rows:
-        say(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))
+        say_next(json.loads(json.dumps(dict(zip(columns, row, strict=True)), default=_plain)), output)
 
 
 def _plain(value: Any) -> str:

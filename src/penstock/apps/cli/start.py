@@ -43,6 +43,10 @@ def start(config_file: str | None, ready_file: Path | None, cores: int, **flags:
     environment, which overrides the file. Without --config, config.json in the working directory is read if it looks
     like a broker's. Sizes can be written as 64k or 1 GiB, durations as 500ms, 30s or 7d.
     `penstock config explain` shows where each value comes from.
+
+    \b
+    penstock start --data-dir ./data --port 9092
+    penstock start --storage memory --log-level warning
     """
     loaded = load_found(config_file, flags)
     try:

@@ -2,98 +2,127 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import time
-from types import FrameType
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.apps.cli.formats import TOKENS, RecordView, Template, compile_template, json_line
+from penstock.apps.cli.field_path import GRAMMAR as PATH_GRAMMAR
+from penstock.apps.cli.formats import TOKENS
+from penstock.apps.cli.interrupts import forget_stdout
+from penstock.apps.cli.last_records import LAST_MAX, LastRecords
+from penstock.apps.cli.name_completion import complete_group, complete_topic
 from penstock.apps.cli.options import bootstrap_option, output_option
-from penstock.apps.cli.positions import GRAMMAR, AtOffset, AtTime, Latest, Start, parse_start
-from penstock.apps.cli.terminal import say
+from penstock.apps.cli.outage import Outage
+from penstock.apps.cli.plain_output import JSON, YAML
+from penstock.apps.cli.positions import GRAMMAR, Earliest, Latest, Start, parse_start
+from penstock.apps.cli.record_show import make_show
+from penstock.apps.cli.topic_patterns import expand_topics, is_pattern, pattern_regex
+from penstock.apps.cli.topic_reader import Place, TopicReader
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+    from confluent_kafka import Consumer
 
-RECORDS_PER_POLL = 500
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-POLL_SECONDS = 0.2
+_EPILOG = f"--from takes: {GRAMMAR}.\n\n--format takes: {TOKENS}.\n\n--jq takes: {PATH_GRAMMAR}."
 
 
-@click.command(epilog=f"--from takes: {GRAMMAR}.\n\n--format takes: {TOKENS}.")
+@click.command(epilog=_EPILOG)
+@click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topic)
 @click.option(
     "--topic",
-    "topics",
-    required=True,
+    "more_names",
     multiple=True,
     metavar="NAME",
-    help="The topic to read; may be repeated.",
+    shell_complete=complete_topic,
+    help="A topic to read, like TOPIC; may be repeated.",
+)
+@click.option("--from", "start_text", metavar="POSITION", help="Where to start.  [default: earliest]")
+@click.option(
+    "--offset",
+    type=int,
+    metavar="N",
+    help="Start at this offset; -N starts N before the end of each partition.",
 )
 @click.option(
-    "--from", "start_text", default="earliest", show_default=True, metavar="POSITION", help="Where to start."
+    "--last",
+    type=click.IntRange(1, LAST_MAX),
+    metavar="N",
+    help="Start with the last N records, by timestamp over all partitions.",
 )
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
 @click.option(
     "--until",
     type=click.Choice(["end"]),
-    help="Stop at the end of the topic as of the start of the command.",
+    help="Stop at the end of the topics as of the start of the command.",
 )
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Read this partition only.")
 @click.option(
     "--group",
     metavar="NAME",
+    shell_complete=complete_group,
     help="Join this consumer group: share partitions with its members, resume at its offsets, commit after output.",
+)
+@click.option(
+    "--grep", metavar="REGEX", help="Only records whose key, value or a header matches (RE2 syntax)."
+)
+@click.option("--jq", "path", metavar="PATH", help="Show a field of JSON values, as in .user.name")
+@click.option("--pretty", "is_pretty", is_flag=True, help="Indent JSON values; in colour on a terminal.")
+@click.option(
+    "--avro",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Decode values with this Avro schema (.avsc) and show them as JSON.",
 )
 @click.option("--format", "template", metavar="TEXT", help=r"Output format of a record.  [default: '%v\n']")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line; same as -o json.")
 @bootstrap_option
 @output_option
 def sub(
-    topics: tuple[str, ...],
-    start_text: str,
+    names: tuple[str, ...],
+    more_names: tuple[str, ...],
+    start_text: str | None,
+    offset: int | None,
+    last: int | None,
     count: int | None,
     until: str | None,
     partition: int | None,
     group: str | None,
-    template: str | None,
     as_json: bool,
     bootstrap: str,
     output: str,
+    **shown: Any,
 ) -> None:
-    """Read records of topics and write them to stdout, until Ctrl-C.
+    """Read records of topics and write them to stdout.
+
+    Runs until Ctrl-C. TOPIC may contain the wildcards * and ?; quote it then. `penstock consume` is the same command.
 
     \b
-    penstock sub --topic orders --from @-1h --format '%p %o %k %v\\n'
-    penstock sub --topic orders --until end --json
-    penstock sub --topic orders --topic returns --format '%t %v\\n'
-    penstock sub --topic orders --group billing
+    penstock sub orders
+    penstock sub 'orders-*' --last 10 --format '%t %p %o %k %v\\n'
+    penstock sub orders --from @-1h --grep alice --jq .user.name
+    penstock sub orders returns --until end -o json
+    penstock sub orders --group billing
     """
-    write = read_template(template, as_json or output == "json")
-    try:
-        start = parse_start(start_text, int(time.time() * 1000))
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="'--from'") from error
+    topics = _given((*names, *more_names))
+    show = make_show(output=_format(output, as_json=as_json), **shown)
+    start = _start(start_text, offset, last)
+    reset = _reset(group, start, last, partition)
 
-    from penstock.apps.cli.client import chosen_partitions, connect_consumer, topic_metadata
+    from penstock.apps.cli.client import connect_consumer
 
-    reset = _reset(group, start, partition)
     outage = Outage(bootstrap)
     consumer = connect_consumer(bootstrap, group, reset, on_error=outage.on_error)
+    reader = TopicReader(consumer, bootstrap, show, sys.stdout.buffer, outage, count)
     try:
-        partitions = {
-            topic: chosen_partitions(topic_metadata(consumer, topic, bootstrap), partition)
-            for topic in dict.fromkeys(topics)
-        }
-        reader = TopicReader(consumer, bootstrap, count, outage)
         if group is None:
-            reader.assign(partitions, start, until_end=until is not None)
+            spans = _spans(consumer, topics, partition, bootstrap)
+            _assign(reader, spans, start, last, until_end=until is not None)
         else:
-            reader.join(list(partitions), until_end=until is not None)
-        reader.copy(write, sys.stdout.buffer)
+            _join(reader, topics, until_end=until is not None)
+        reader.copy()
+        show.ended()
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
@@ -102,7 +131,35 @@ def sub(
         consumer.close()
 
 
-def _reset(group: str | None, start: Start, partition: int | None) -> str | None:
+def _given(topics: tuple[str, ...]) -> tuple[str, ...]:
+    if not topics:
+        raise click.UsageError("Missing argument 'TOPIC': name a topic, as in: penstock sub orders")
+    return topics
+
+
+def _format(output: str, *, as_json: bool) -> str:
+    if as_json and output == YAML:
+        raise click.UsageError("--json and -o yaml are mutually exclusive.")
+    return JSON if as_json else output
+
+
+def _start(start_text: str | None, offset: int | None, last: int | None) -> Start:
+    given = [
+        name
+        for name, value in (("--from", start_text), ("--offset", offset), ("--last", last))
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} are mutually exclusive: each says where to start.")
+    if offset is not None:
+        return parse_start(str(offset), 0)
+    try:
+        return parse_start(start_text or "earliest", int(time.time() * 1000))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--from'") from error
+
+
+def _reset(group: str | None, start: Start, last: int | None, partition: int | None) -> str | None:
     """Where a group without committed offsets starts; None without a group."""
     if group is None:
         return None
@@ -110,203 +167,59 @@ def _reset(group: str | None, start: Start, partition: int | None) -> str | None
         raise click.UsageError(
             "--group and --partition are mutually exclusive: the group assigns the partitions."
         )
-    if isinstance(start, AtOffset | AtTime):
+    if last is not None or not isinstance(start, Earliest | Latest):
         raise click.UsageError(
             "With --group, --from must be earliest or latest; reset a group with: penstock group seek."
         )
     return "latest" if isinstance(start, Latest) else "earliest"
 
 
-def read_template(template: str | None, as_json: bool) -> Template:
-    if as_json and template is not None:
-        raise click.UsageError("--format and JSON output are mutually exclusive.")
-    if as_json:
-        return json_line
-    try:
-        return compile_template(
-            template if template is not None else r"%v\n", for_terminal=sys.stdout.isatty()
-        )
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="'--format'") from error
+def _spans(
+    consumer: Consumer, topics: tuple[str, ...], partition: int | None, bootstrap: str
+) -> dict[str, dict[int, tuple[int, int]]]:
+    """The first and the end offset of each partition, by topic."""
+    from penstock.apps.cli.client import chosen_partitions, topic_metadata
+    from penstock.apps.cli.topic_offsets import TopicOffsets
+
+    found = {}
+    for topic in expand_topics(consumer, topics, bootstrap):
+        numbers = chosen_partitions(topic_metadata(consumer, topic, bootstrap), partition)
+        found[topic] = TopicOffsets(consumer, topic, bootstrap).spans(numbers)
+    return found
 
 
-def stop_on_interrupt() -> list[int]:
-    """A list that Ctrl-C, SIGTERM or SIGHUP appends to, so that the command can clean up and exit.
+def _assign(
+    reader: TopicReader,
+    spans: dict[str, dict[int, tuple[int, int]]],
+    start: Start,
+    last: int | None,
+    *,
+    until_end: bool,
+) -> None:
+    from penstock.apps.cli.topic_offsets import TopicOffsets
 
-    An exception could be raised inside a callback of the client library, which would swallow it. A second signal
-    terminates the process.
-    """
-    stopping: list[int] = []
-
-    def stop(number: int, _: FrameType | None) -> None:
-        stopping.append(number)
-        for one, before in handlers.items():
-            signal.signal(one, before)
-
-    handlers = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
-    return stopping
-
-
-def forget_stdout() -> None:
-    """Redirect stdout after a broken pipe: that is a normal exit, and the interpreter must not report it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-
-
-class Outage:
-    """Reports once on stderr that the broker is unreachable, and once that it is back."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._is_reported = False
-
-    def on_error(self, error: KafkaError) -> None:
-        """Called by the client library for a failed connection; it keeps retrying."""
-        from confluent_kafka import KafkaError
-
-        if not self._is_reported and error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
-            self._is_reported = True
-            say(f"No broker answers at {self._bootstrap}; retrying.", err=True)
-
-    def ended(self) -> None:
-        if self._is_reported:
-            self._is_reported = False
-            say(f"The broker at {self._bootstrap} answers again.", err=True)
+    places = {(topic, number): span for topic, one in spans.items() for number, span in one.items()}
+    ends = {place: span[1] for place, span in places.items()}
+    if last is not None:
+        for record in LastRecords(reader.consumer, reader.bootstrap, last).read(places):
+            if reader.remaining != 0:
+                reader.write(record)
+        reader.assign(ends, ends if until_end else None)
+        return
+    starts: dict[Place, int] = {}
+    for topic, one in spans.items():
+        offsets = TopicOffsets(reader.consumer, topic, reader.bootstrap).offsets(one, start)
+        starts |= {(topic, number): offset for number, offset in offsets.items()}
+    reader.assign(starts, ends if until_end else None)
 
 
-class TopicReader:
-    """Reads topics until a count, an end position or an interrupt."""
+def _join(reader: TopicReader, topics: tuple[str, ...], *, until_end: bool) -> None:
+    """A member follows topics that match a pattern and are created later."""
+    from penstock.apps.cli.client import topic_metadata
 
-    def __init__(self, consumer: Consumer, bootstrap: str, count: int | None, outage: Outage) -> None:
-        self.consumer = consumer
-        self.bootstrap = bootstrap
-        self.remaining = count
-        self.ends: dict[tuple[str, int], int] | None = None
-        self._outage = outage
-        self._commits = False
-
-    def assign(self, partitions: dict[str, list[int]], start: Start, *, until_end: bool) -> None:
-        """Resolve the start offset of each partition and assign them."""
-        from penstock.apps.cli.client import topic_partition
-        from penstock.apps.cli.topic_offsets import TopicOffsets
-
-        first: list[TopicPartition] = []
-        ends: dict[tuple[str, int], int] = {}
-        for topic, numbers in partitions.items():
-            offsets = TopicOffsets(self.consumer, topic, self.bootstrap)
-            spans = offsets.spans(numbers)
-            for number, offset in offsets.offsets(spans, start).items():
-                first.append(topic_partition(topic, number, offset))
-                if offset < spans[number][1]:
-                    ends[topic, number] = spans[number][1]
-        if until_end:
-            self.ends = ends
-        self.consumer.assign(first)
-
-    def join(self, topics: list[str], *, until_end: bool) -> None:
-        """Subscribe as a member of the group; with `until_end`, up to the end offsets at assignment."""
-        from penstock.apps.cli.topic_offsets import TopicOffsets
-
-        self._commits = True
-
-        def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            if until_end:
-                self.ends = {}
-                for one in partitions:
-                    (span,) = (
-                        TopicOffsets(consumer, one.topic, self.bootstrap).spans([one.partition]).values()
-                    )
-                    self.ends[one.topic, one.partition] = span[1]
-
-        self.consumer.subscribe(topics, on_assign=on_assign)
-
-    def copy(self, write: Template, out: BinaryIO) -> None:
-        """Write records until the count, the end or an interrupt."""
-        stopping = stop_on_interrupt()
-        while not self._is_over() and not stopping:
-            messages = self.consumer.consume(self._wanted(), POLL_SECONDS)
-            if messages:
-                self._outage.ended()
-            for message in messages:
-                if message.error() is not None:
-                    self._reached_end_or_raise(message)
-                elif self._takes(message):
-                    out.write(write(_view_of(message)))
-                    if self._commits:
-                        self.consumer.store_offsets(message)
-            out.flush()
-            if self._commits:
-                self._commit()
-
-    def _commit(self) -> None:
-        """Commit what was written. Nothing new to commit is not an error."""
-        from confluent_kafka import KafkaError, KafkaException
-
-        from penstock.apps.cli.client import failure_of
-
-        try:
-            self.consumer.commit(asynchronous=False)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._NO_OFFSET:
-                raise failure_of(error.args[0], self.bootstrap) from error
-
-    def _wanted(self) -> int:
-        return RECORDS_PER_POLL if self.remaining is None else min(RECORDS_PER_POLL, self.remaining)
-
-    def _is_over(self) -> bool:
-        return self.remaining == 0 or self.ends == {}
-
-    def _takes(self, message: Message) -> bool:
-        """Count a record; False if it is past the end offset as of the start."""
-        offset = message.offset()
-        assert offset is not None
-        if self.ends is not None:
-            end = self.ends.get(_partition_of(message))
-            if end is None:
-                return False
-            if offset + 1 >= end:
-                del self.ends[_partition_of(message)]
-            if offset >= end:
-                return False
-        if self.remaining is not None:
-            self.remaining -= 1
-        return True
-
-    def _reached_end_or_raise(self, message: Message) -> None:
-        from confluent_kafka import KafkaError
-
-        from penstock.apps.cli.client import failure_of
-
-        error = message.error()
-        assert error is not None
-        if error.code() != KafkaError._PARTITION_EOF:
-            raise failure_of(error, self.bootstrap, message.topic())
-        if self.ends is not None:
-            self.ends.pop(_partition_of(message), None)
-
-
-def _partition_of(message: Message) -> tuple[str, int]:
-    topic, partition = message.topic(), message.partition()
-    assert topic is not None and partition is not None
-    return topic, partition
-
-
-def _view_of(message: Message) -> RecordView:
-    partition, offset = message.partition(), message.offset()
-    assert partition is not None and offset is not None
-    headers = message.headers() or []
-    assert isinstance(headers, list)
-    return RecordView(
-        topic=message.topic() or "",
-        partition=partition,
-        offset=offset,
-        timestamp_ms=message.timestamp()[1],
-        key=_as_bytes(message.key()),
-        value=_as_bytes(message.value()),
-        headers=tuple((name, _as_bytes(value)) for name, value in headers),
-    )
-
-
-def _as_bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+    expand_topics(reader.consumer, topics, reader.bootstrap)
+    for topic in topics:
+        if not is_pattern(topic):
+            topic_metadata(reader.consumer, topic, reader.bootstrap)
+    wanted = [pattern_regex(topic) if is_pattern(topic) else topic for topic in dict.fromkeys(topics)]
+    reader.join(wanted, until_end=until_end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -10,8 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs
-from penstock.apps.cli.terminal import counted, say
+from penstock.apps.cli.name_completion import complete_topic, complete_topic_config
+from penstock.apps.cli.options import bootstrap_option, output_option, parse_pairs, watch_option
+from penstock.apps.cli.plain_output import TABLE, say_content
+from penstock.apps.cli.positions import GRAMMAR
+from penstock.apps.cli.terminal import counted, say, shown_bytes
+from penstock.apps.cli.view import View, show_view
 from penstock.client.errors import ClientError
 from penstock.node.definitions.units import parse_bytes, parse_ms
 
@@ -22,13 +25,16 @@ if TYPE_CHECKING:
 Eligible = Mapping[int, tuple[list[int], list[int]]]
 """Eligible leader replicas and last known ones by partition."""
 
-names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
-name_argument = click.argument("name", metavar="NAME")
+names_argument = click.argument(
+    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topic
+)
+name_argument = click.argument("name", metavar="NAME", shell_complete=complete_topic)
 config_option = click.option(
     "--config",
     "configs",
     multiple=True,
     metavar="NAME=VALUE",
+    shell_complete=complete_topic_config,
     help="A topic setting such as retention.ms=7d or segment.bytes=64m; may be repeated.",
 )
 
@@ -81,6 +87,10 @@ def create(
     """Create topics.
 
     Warns if replicas share a machine, and says what two replicas cost.
+
+    \b
+    penstock topic create orders --partitions 3
+    penstock topic create orders --config retention.ms=7d
     """
     settings = read_configs(configs)
     from penstock.apps.cli.client import connect_admin
@@ -107,20 +117,77 @@ def create(
 @click.option(
     "--internal", is_flag=True, help="Include internal topics, whose names start with two underscores."
 )
+@watch_option
 @bootstrap_option
 @output_option
-def list_topics(internal: bool, bootstrap: str, output: str) -> None:
-    """List topics."""
-    from penstock.apps.cli.client import connect_admin
-    from penstock.apps.cli.tables import show_table
+def list_topics(internal: bool, is_watched: bool, bootstrap: str, output: str) -> None:
+    """List topics with the number of their records and their size.
 
-    rows = [asdict(one) for one in connect_admin(bootstrap).topics(internal=internal)]
-    if output == "json":
-        say(json.dumps(rows))
-    elif rows:
-        show_table(("topic", "partitions", "replicas"), [list(row.values()) for row in rows])
-    else:
-        say("No topics yet. Create one with: penstock topic create NAME")
+    Records are counted as offsets: compaction and transactions leave gaps. The size is that of one copy. A question
+    mark stands for what a broker that is gone would know.
+
+    \b
+    penstock topic list
+    penstock topic list --internal -o json
+    """
+    from penstock.apps.cli.cluster_source import ClusterSource
+
+    source = ClusterSource(bootstrap)
+
+    def read() -> View:
+        found = source.topics(with_internal=internal)
+        rows = [
+            (
+                one["topic"],
+                one["partitions"],
+                one["replicas"],
+                "?" if one["records"] is None else one["records"],
+                "?" if one["bytes"] is None else shown_bytes(one["bytes"]),
+            )
+            for one in found
+        ]
+        lines = [] if rows else ["No topics yet. Create one with: penstock topic create NAME"]
+        return View(found, lines, ("topic", "partitions", "replicas", "records", "size"), rows)
+
+    show_view(read, output, is_watched=is_watched)
+
+
+@topic.command(epilog=f"--before takes: {GRAMMAR}.")
+@name_argument
+@click.option(
+    "--before",
+    "target",
+    required=True,
+    metavar="POSITION",
+    help="Delete the records before this position; latest deletes all.",
+)
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted.")
+@click.option("--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked either.")
+@bootstrap_option
+@output_option
+def trim(
+    name: str, target: str, partition: int | None, dry_run: bool, yes: bool, bootstrap: str, output: str
+) -> None:
+    """Delete the oldest records of a topic.
+
+    \b
+    penstock topic trim orders --before @-7d --dry-run
+    penstock topic trim orders --before 1000 --partition 0 --yes
+    """
+    from penstock.apps.cli.topic_trim import TopicTrim
+
+    trimming = TopicTrim(bootstrap, name)
+    cuts = trimming.plan(target, partition)
+    total = sum(one.records for one in cuts)
+    if not dry_run:
+        if not yes and total and sys.stdin.isatty():
+            click.confirm(f"Delete {counted(total, 'record')} of {name}?", abort=True)
+        trimming.run(cuts)
+    rows = [(one.partition, one.before, one.after, one.records) for one in cuts]
+    line = f"{name}: {counted(total, 'record')} {'would be' if dry_run else 'were'} deleted."
+    content = [{**asdict(one), "done": not dry_run} for one in cuts]
+    View(content, [line], ("partition", "start before", "start after", "records"), rows).show(output)
 
 
 @topic.command()
@@ -133,6 +200,10 @@ def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, output: 
 
     Eligible replicas have left the in-sync ones while these were too few, so they have every acknowledged record and
     may lead again.
+
+    \b
+    penstock topic describe orders
+    penstock topic describe orders --all-configs -o yaml
     """
     from penstock.apps.cli.client import connect_admin
     from penstock.apps.cli.cluster_source import ClusterSource
@@ -141,8 +212,8 @@ def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, output: 
     found = [admin.describe_topic(name, all_configs=all_configs) for name in names]
     source = ClusterSource(bootstrap)
     eligible = {one.topic: source.eligible(one.topic) for one in found}
-    if output == "json":
-        say(json.dumps([_content(one, eligible[one.topic]) for one in found], indent=2))
+    if output != TABLE:
+        say_content([_content(one, eligible[one.topic]) for one in found], output, indent=2)
         return
     from penstock.apps.cli.tables import show_table
 
@@ -185,12 +256,17 @@ def _content(described: TopicDescription, eligible: Eligible) -> dict[str, objec
     "unset",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_topic_config,
     help="Reset to the broker's default; may be repeated.",
 )
 @bootstrap_option
 @output_option
 def alter(name: str, configs: tuple[str, ...], unset: tuple[str, ...], bootstrap: str, output: str) -> None:
-    """Change settings of a topic."""
+    """Change settings of a topic.
+
+    \b
+    penstock topic alter orders --config retention.ms=1d
+    """
     settings = read_configs(configs)
     if not settings and not unset:
         raise click.UsageError("Nothing to change: give --config NAME=VALUE or --delete-config NAME.")
@@ -211,7 +287,11 @@ def alter(name: str, configs: tuple[str, ...], unset: tuple[str, ...], bootstrap
 @bootstrap_option
 @output_option
 def delete(names: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> None:
-    """Delete topics and everything in them."""
+    """Delete topics and everything in them.
+
+    \b
+    penstock topic delete orders --yes
+    """
     if not yes and sys.stdin.isatty():
         click.confirm(f"Delete {', '.join(names)} and everything in it?", abort=True)
     from penstock.apps.cli.client import connect_admin
@@ -244,7 +324,13 @@ def _delete_all(admin: Admin, names: Iterable[str]) -> None:
 @bootstrap_option
 @output_option
 def add_partitions(name: str, total: int, bootstrap: str, output: str) -> None:
-    """Increase the number of partitions of a topic. Keys may then map to other partitions than before."""
+    """Increase the number of partitions of a topic.
+
+    Keys may then map to other partitions than before.
+
+    \b
+    penstock topic add-partitions orders --total 6
+    """
     from penstock.apps.cli.client import connect_admin
 
     connect_admin(bootstrap).add_partitions(name, total)
@@ -256,4 +342,7 @@ def _ids(numbers: list[int]) -> str:
 
 
 def _say(output: str, rows: list[dict[str, object]], lines: list[str]) -> None:
-    say(json.dumps(rows) if output == "json" else "\n".join(lines))
+    if output == TABLE:
+        say("\n".join(lines))
+    else:
+        say_content(rows, output)

@@ -28,6 +28,21 @@ class TopicNames:
         name = self._below(topic_directory.parent.parent).get(topic_directory.name)
         return None if name is None else (name, int(directory.name))
 
+    def directories(self, root: Path) -> dict[str, list[Path]]:
+        """The logs of every topic in a data directory, or in those of the brokers below a local cluster's."""
+        names: dict[str, str] = {}
+        roots = [root, *sorted(one for one in root.iterdir() if one.is_dir())]
+        for one in roots:
+            if (one / METADATA_DIRECTORY).is_dir():
+                names |= self._below(one)
+        found: dict[str, list[Path]] = {}
+        for one in roots:
+            for directory in sorted((one / TOPICS_DIRECTORY).glob("*/*")):
+                name = names.get(directory.parent.name)
+                if name is not None and directory.name.isdecimal():
+                    found.setdefault(name, []).append(directory)
+        return found
+
     def _below(self, root: Path) -> dict[str, str]:
         if root not in self._known:
             self._known[root] = dict(_read(root))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.apps.cli.client import REQUEST_SECONDS_MAX, failure_of, topic_partition
 from penstock.apps.cli.failures import RefusedByBroker
-from penstock.apps.cli.positions import AtOffset, AtTime, Earliest, Start
+from penstock.apps.cli.positions import AtOffset, AtTime, BeforeEnd, Earliest, Start
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -44,6 +44,8 @@ class TopicOffsets:
             return self._offsets_at(spans, start.timestamp_ms)
         if isinstance(start, AtOffset):
             return _clamped(self._topic, spans, start.offset)
+        if isinstance(start, BeforeEnd):
+            return {number: max(low, high - start.offsets) for number, (low, high) in spans.items()}
         side = 0 if isinstance(start, Earliest) else 1
         return {number: span[side] for number, span in spans.items()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from penstock.apps.cli.failures import ObjectNotFound, RefusedByBroker
 from penstock.apps.cli.options import bootstrap_option, output_option
+from penstock.apps.cli.plain_output import TABLE, say_content
 from penstock.apps.cli.terminal import say
 from penstock.node.definitions.units import parse_ms, show_ms
 
@@ -64,12 +64,16 @@ def list_transactions(
     bootstrap: str,
     output: str,
 ) -> None:
-    """List transactional ids."""
+    """List transactional ids.
+
+    \b
+    penstock txn list --state Ongoing --longer-than 10m
+    """
     from penstock.apps.cli.tables import show_table
 
     found = _admin(bootstrap).find(states, producer_ids, longer_than, pattern)
-    if output == "json":
-        say(json.dumps([asdict(one) for one in found]))
+    if output != TABLE:
+        say_content([asdict(one) for one in found], output)
     elif found:
         rows = [(one.transactional_id, one.producer_id, one.state) for one in found]
         show_table(("transactional id", "producer id", "state"), rows)
@@ -82,13 +86,17 @@ def list_transactions(
 @bootstrap_option
 @output_option
 def describe(transactional_ids: tuple[str, ...], bootstrap: str, output: str) -> None:
-    """Show the state of transactional ids."""
+    """Show the state of transactional ids.
+
+    \b
+    penstock txn describe payments-1
+    """
     from penstock.apps.cli.tables import show_table
 
     admin = _admin(bootstrap)
     found = [admin.describe(transactional_id) for transactional_id in transactional_ids]
-    if output == "json":
-        say(json.dumps([asdict(one) for one in found], indent=2))
+    if output != TABLE:
+        say_content([asdict(one) for one in found], output, indent=2)
         return
     for one in found:
         partitions = [f"{topic}: {', '.join(map(str, some))}" for topic, some in one.partitions.items()]
@@ -130,6 +138,10 @@ def abort(
 
     With a transactional ID, its producer is fenced. With --topic and --partition, aborts a hanging transaction: one
     that no coordinator knows any more, while read_committed consumers still wait for its end.
+
+    \b
+    penstock txn abort payments-1
+    penstock txn abort --topic orders --partition 0
     """
     if (transactional_id is None) == (topic is None) or (topic is None) != (partition is None):
         raise click.UsageError("Set either a transactional ID, or --topic and --partition.")
@@ -138,16 +150,20 @@ def abort(
         _ask(yes, f"Abort the transaction of {transactional_id} and fence its producer?")
         aborted = admin.abort(transactional_id)
         row = {"transactional_id": transactional_id, "producer_id": aborted.producer_id, "aborted": True}
-        say(json.dumps([row]) if output == "json" else f"{transactional_id}: aborted")
+        if output == TABLE:
+            say(f"{transactional_id}: aborted")
+        else:
+            say_content([row], output)
         return
     assert topic is not None and partition is not None
     hanging = _hanging(admin, topic, partition, start_offset)
     _ask(yes, f"Abort {len(hanging)} hanging transactions in {topic} partition {partition}?")
     for one in hanging:
         admin.end_hanging(one)
-    if output == "json":
-        say(json.dumps([asdict(one) for one in hanging]))
-    for one in hanging if output != "json" else ():
+    if output != TABLE:
+        say_content([asdict(one) for one in hanging], output)
+        return
+    for one in hanging:
         say(
             f"{topic} partition {partition}: aborted producer {one.producer_id} from offset {one.start_offset}"
         )

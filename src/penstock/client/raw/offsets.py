@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.client.errors import NotFound, Refused, TimedOut
+from penstock.client.errors import ClientError, NotFound, Refused, TimedOut
 from penstock.client.raw.cluster import (
     API_NAMES,
     MOVED,
@@ -27,6 +27,7 @@ NO_OFFSET = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 _CLIENT = -1
+_PARTITIONS_PER_REQUEST = 1_000
 _COMMIT_VERSION_MAX = 8
 
 
@@ -43,6 +44,31 @@ def list_offsets(
                 by_place = {place: times_ms[place] for place in places}
                 request = _list_request(by_place, isolation)
                 _take_listed(cluster, cluster.ask_once(ApiKey.LIST_OFFSETS, request, Node(node_id)), found)
+    return found
+
+
+def known_offsets(
+    cluster: Cluster, leaders: Mapping[TopicPartition, int], time_ms: int
+) -> dict[TopicPartition, int]:
+    """The same for the partitions whose leader answers, without retries: for overviews, which must not wait."""
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for place in sorted(leaders):
+        by_leader.setdefault(leaders[place], []).append(place)
+    found: dict[TopicPartition, int] = {}
+    for node_id, places in sorted(by_leader.items()):
+        if node_id < 0:
+            continue  # an election is in progress
+        for first in range(0, len(places), _PARTITIONS_PER_REQUEST):
+            some = dict.fromkeys(places[first : first + _PARTITIONS_PER_REQUEST], time_ms)
+            try:
+                request = _list_request(some, READ_UNCOMMITTED)
+                response = cluster.ask_once(ApiKey.LIST_OFFSETS, request, Node(node_id))
+            except ClientError:
+                break  # this broker is gone: its partitions stay unknown
+            for topic in response.topics:
+                for part in topic.partitions:
+                    if not part.error_code:
+                        found[TopicPartition(topic.name, part.partition_index)] = part.offset
     return found
 
 

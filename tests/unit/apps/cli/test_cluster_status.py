@@ -11,7 +11,8 @@ from rich.console import Console
 
 from penstock.apps.cli import cluster_status
 from penstock.apps.cli.cluster_source import HTTP, KAFKA, ClusterSource, Found
-from penstock.apps.cli.cluster_status import VIEWS, View, state_of
+from penstock.apps.cli.cluster_status import VIEWS, state_of
+from penstock.apps.cli.view import View
 
 BROKER = {
     "id": 1,

@@ -44,12 +44,14 @@ def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (("pipeline", "validate", "--offline"), "spark"),
         (("pipeline", "compact", "orders-lake"), "spark"),
         (("pipeline", "list"), "spark"),
+        (("sub", "orders", "--avro", "pipelines.avsc"), "avro"),
     ],
     ids=str,
 )
 def test_one_line_names_the_extra(words: tuple[str, ...], extra: str, tmp_path: Path) -> None:
     if words[0] == "pipeline":
         assert run("pipeline", "init", str(tmp_path), cwd=tmp_path).returncode == 0
+    (tmp_path / "pipelines.avsc").write_text('"string"')
     ran = run(*words, cwd=tmp_path)
     assert ran.returncode == 1 and "Traceback" not in ran.stderr, ran.stderr
     assert f"[{extra}]'" in ran.stderr and len(ran.stderr.splitlines()) == 1

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock.apps.cli.positions import AtOffset, AtTime, Earliest, Latest, Start, parse_start
+from penstock.apps.cli.positions import AtOffset, AtTime, BeforeEnd, Earliest, Latest, Start, parse_start
 
 NOW_MS = 1_800_000_000_000
 
@@ -18,6 +18,7 @@ NOW_MS = 1_800_000_000_000
         ("latest", Latest()),
         ("0", AtOffset(0)),
         ("42", AtOffset(42)),
+        ("-5", BeforeEnd(5)),
         ("@1700000000000", AtTime(1_700_000_000_000)),
         ("@-1h", AtTime(NOW_MS - 3_600_000)),
         ("@-90s", AtTime(NOW_MS - 90_000)),
@@ -34,7 +35,7 @@ def test_understood(text: str, start: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "begin", "-1", "1.5", "@", "@-", "@1h", "@-1x", "@2026-13-01", "@--1h", "²"]
+    "text", ["", "begin", "-", "--1", "-²", "1.5", "@", "@-", "@1h", "@-1x", "@2026-13-01", "@--1h", "²"]
 )
 def test_refused(text: str) -> None:
     with pytest.raises(ValueError, match="allowed: earliest, latest"):

@@ -23,7 +23,7 @@ def test_keys_in_lines() -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--message", "x"], "Missing option '--topic'"),
+        (["--message", "x"], "Missing argument 'TOPIC'"),
         (["--topic", "t", "--message", "x", "--header", "a"], "not of the form name=value"),
         (["--topic", "t", "--message", "x", "--key-separator", ":"], "is for lines of stdin"),
         (["--topic", "t", "--key", "x", "--key-separator", ":"], "mutually exclusive"),
