@@ -38,6 +38,10 @@ _CONSOLE = "{...} | [any]"
 _BENCH = "{messages_per_s: number, mb_per_s: number, seconds: number, ...}"
 _PER_TOPIC = "records_in_per_s: number, bytes_in_per_s: number, bytes_out_per_s: number"
 
+_CERTIFICATE = (
+    "subject: string, issuer: string, serial: string, not_before: string, not_after: string, hosts: [string]"
+)
+
 SCHEMAS = {
     "stop": (
         "{pid: integer?, stopped: boolean} | [{name: string, pid: integer, outcome: string}]",
@@ -211,5 +215,21 @@ SCHEMAS = {
     ),
     "pipeline replay": ("{pipeline: string, topic: string, offsets: integer}", ""),
     "pipeline redrive": ("{pipeline: string, sent: boolean, rows: integer, by_reason: {*: integer}}", ""),
+    "profile add": ("{profile: string, outcome: string}", "outcome is added"),
+    "profile list": (
+        "[{name: string, default: boolean, bootstrap: string?, security: string, user: string?}]",
+        "",
+    ),
+    "profile show": ("{name: string, ...}", "the options of the profile; secrets are hidden"),
+    "profile use": ("{profile: string?, outcome: string}", "outcome is used; profile is null with --none"),
+    "profile remove": ("{profile: string, outcome: string}", "outcome is removed"),
+    "security init": (
+        f"{{directory: string, files: {{*: string}}, certificates: {{*: {{{_CERTIFICATE}}}}}, clients: {{*: string}}}}",
+        "clients has the configuration of each client as text",
+    ),
+    "security check": (
+        f"{{chain: [{{{_CERTIFICATE}, days_left: integer}}], authorities: [{{{_CERTIFICATE}}}]}}",
+        "",
+    ),
 }
 """The schema of each command's output, and a remark."""

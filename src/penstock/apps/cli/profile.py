@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from penstock.apps.cli.failures import ObjectNotFound, WrongSettings
 from penstock.apps.cli.options import output_option
+from penstock.apps.cli.plain_output import JSON, TABLE, say_content
 from penstock.apps.cli.security_options import complete_profile, given_options, security_parameters
 from penstock.apps.cli.terminal import say
 from penstock.client.errors import BadArgument
@@ -26,7 +26,7 @@ def profile() -> None:
     """Manage profiles: named clusters with their address and security.
 
     \b
-    penstock profile add prod --bootstrap broker.example:9092 --tls-ca ca.pem --username ann --ask-password
+    penstock profile add prod --bootstrap broker.example:9092 --tls
     penstock profile use prod
     penstock topic list                      # of prod
     penstock --profile staging topic list    # of another one
@@ -57,6 +57,7 @@ class _AddCommand(click.Command):
     help="Read a properties file of librdkafka or of a Java client; flags go before it.",
 )
 @click.option("--replace", "is_replaced", is_flag=True, help="Replace a profile of this name.")
+@output_option
 def add(
     name: str,
     bootstrap: str | None,
@@ -64,8 +65,13 @@ def add(
     http: str | None,
     properties: Path | None,
     is_replaced: bool,
+    output: str,
 ) -> None:
     """Add a profile.
+
+    \b
+    penstock profile add local --bootstrap 127.0.0.1:9092
+    penstock profile add prod --bootstrap kafka.example:9092 --tls --username ann
 
     A password is stored as the name of its file (--password-file) or, with --ask-password, in the file of the profiles.
     Without either, PENSTOCK_PASSWORD is used.
@@ -84,14 +90,29 @@ def add(
     _check(name, options)
     stored.profiles[name] = options
     save_profiles(stored)
-    say(f"added profile {name}; make it the default of all commands with: penstock profile use {name}")
+    _say_done(
+        {"profile": name, "outcome": "added"},
+        f"added profile {name}; make it the default of all commands with: penstock profile use {name}",
+        output,
+    )
+
+
+def _say_done(content: dict[str, Any], sentence: str, output: str) -> None:
+    if output == TABLE:
+        say(sentence)
+    else:
+        say_content(content, output)
 
 
 @profile.command("list")
 @output_option
 @_json
 def list_profiles(output: str, as_json: bool) -> None:
-    """List the profiles; the default is marked."""
+    """List the profiles; the default is marked.
+
+    \b
+    penstock profile list -o json
+    """
     from penstock.apps.cli.tables import show_table
 
     stored = load_profiles()
@@ -105,8 +126,8 @@ def list_profiles(output: str, as_json: bool) -> None:
         }
         for name, options in sorted(stored.profiles.items())
     ]
-    if as_json or output == "json":
-        say(json.dumps(rows))
+    if as_json or output != TABLE:
+        say_content(rows, JSON if as_json else output)
     elif not rows:
         say("There are no profiles. Add one with: penstock profile add NAME --bootstrap HOST:PORT")
     else:
@@ -131,7 +152,11 @@ def list_profiles(output: str, as_json: bool) -> None:
 @output_option
 @_json
 def show(name: str | None, output: str, as_json: bool) -> None:
-    """Show a profile, or the default one. Secrets are hidden."""
+    """Show a profile, or the default one. Secrets are hidden.
+
+    \b
+    penstock profile show prod
+    """
     from penstock.apps.cli.tables import show_table
 
     stored = load_profiles()
@@ -139,8 +164,8 @@ def show(name: str | None, output: str, as_json: bool) -> None:
     if chosen is None:
         raise ObjectNotFound("There is no default profile. See `penstock profile list`.")
     shown = shown_options(_found(stored, chosen))
-    if as_json or output == "json":
-        say(json.dumps({"name": chosen, **shown}))
+    if as_json or output != TABLE:
+        say_content({"name": chosen, **shown}, JSON if as_json else output)
     else:
         show_table(("option", "value"), [(key, str(value)) for key, value in shown.items()], title=chosen)
 
@@ -148,8 +173,14 @@ def show(name: str | None, output: str, as_json: bool) -> None:
 @profile.command()
 @click.argument("name", required=False, shell_complete=complete_profile)
 @click.option("--none", "is_none", is_flag=True, help="Use no profile by default.")
-def use(name: str | None, is_none: bool) -> None:
-    """Make a profile the default of all commands."""
+@output_option
+def use(name: str | None, is_none: bool, output: str) -> None:
+    """Make a profile the default of all commands.
+
+    \b
+    penstock profile use prod
+    penstock profile use --none
+    """
     if (name is None) != is_none:
         raise click.UsageError("Give the name of a profile, or --none.")
     stored = load_profiles()
@@ -157,20 +188,26 @@ def use(name: str | None, is_none: bool) -> None:
         _found(stored, name)
     stored.current = name
     save_profiles(stored)
-    say(f"commands use profile {name}" if name else "commands use no profile")
+    sentence = f"commands use profile {name}" if name else "commands use no profile"
+    _say_done({"profile": name, "outcome": "used"}, sentence, output)
 
 
 @profile.command()
 @_name
-def remove(name: str) -> None:
-    """Remove a profile. Files that it names are left alone."""
+@output_option
+def remove(name: str, output: str) -> None:
+    """Remove a profile. Files that it names are left alone.
+
+    \b
+    penstock profile remove staging
+    """
     stored = load_profiles()
     _found(stored, name)
     del stored.profiles[name]
     if stored.current == name:
         stored.current = None
     save_profiles(stored)
-    say(f"removed profile {name}")
+    _say_done({"profile": name, "outcome": "removed"}, f"removed profile {name}", output)
 
 
 def shown_options(options: dict[str, Any]) -> dict[str, Any]:

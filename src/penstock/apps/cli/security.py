@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from penstock.apps.cli.failures import WrongSettings
 from penstock.apps.cli.options import output_option
+from penstock.apps.cli.plain_output import JSON, TABLE, say_content
 from penstock.apps.cli.terminal import escape_lines, say
 from penstock.core.errors import InvalidConfig
 
@@ -29,9 +29,7 @@ def security() -> None:
     """Make and check certificates and first credentials."""
 
 
-@security.command(
-    epilog="\b\nExample:\n  penstock security init --host broker1.internal --host 10.0.0.5 --client billing"
-)
+@security.command()
 @click.option(
     "--dir",
     "directory",
@@ -79,6 +77,9 @@ def init(
 ) -> None:
     """Make a development CA, certificates, and an admin user.
 
+    \b
+    penstock security init --host broker1.internal --client billing
+
     Writes a certificate authority, a server certificate, client certificates, and SCRAM credentials of the user admin,
     and prints the configuration of clients. No secret is printed: the configurations read them from the directory.
     For production, use certificates of your own authority.
@@ -92,8 +93,8 @@ def init(
         raise WrongSettings(str(error)) from None
     except OSError as error:
         raise click.ClickException(escape_lines(f"cannot write to {directory}: {error}")) from None
-    if as_json or output == "json":
-        say(json.dumps(_made_content(made), indent=2))
+    if as_json or output != TABLE:
+        say_content(_made_content(made), JSON if as_json else output, indent=2)
     else:
         _show_made(made)
 
@@ -125,9 +126,7 @@ def _show_made(made: SecurityDirectory) -> None:
         say(f"\n--- {name}\n{text}")
 
 
-@security.command(
-    epilog="\b\nExample:\n  penstock security check --tls-cert server.crt --tls-key server.key --tls-ca ca.crt"
-)
+@security.command()
 @click.option("--tls-cert", "certificate", type=_FILE, required=True, help="Certificate chain, PEM.")
 @click.option("--tls-key", "key", type=_FILE, required=True, help="Private key, PEM, mode 0600.")
 @click.option(
@@ -150,6 +149,9 @@ def check(
 ) -> None:
     """Check a certificate, its key and its authorities.
 
+    \b
+    penstock security check --tls-cert server.crt --tls-key server.key
+
     Verifies file modes, that the key belongs to the certificate, validity, and, with --tls-ca, that a client accepts
     the certificate. Exits with 0 if all is well, and with 2 if a broker could not use the files.
     """
@@ -161,9 +163,10 @@ def check(
         found = check_tls(TlsPaths(certificate, key, authorities, key_password), host, now)
     except InvalidConfig as error:
         raise WrongSettings(str(error)) from None
-    if as_json or output == "json":
+    if as_json or output != TABLE:
         chain = [{**_facts_content(one), "days_left": one.days_left(now)} for one in found.chain]
-        say(json.dumps({"chain": chain, "authorities": [*map(_facts_content, found.authorities)]}, indent=2))
+        content = {"chain": chain, "authorities": [*map(_facts_content, found.authorities)]}
+        say_content(content, JSON if as_json else output, indent=2)
         return
     for one in found.chain:
         left = one.days_left(now)

@@ -77,12 +77,16 @@ class SettingsCommand(click.Command):
                     formatter.write_dl(rows)
 
 
+def broker_environment() -> dict[str, str]:
+    """The environment without the variables of clients, which are no settings of brokers."""
+    return {name: value for name, value in os.environ.items() if not is_client_variable(name)}
+
+
 def load_given(config_file: str | None, flags: Mapping[str, Any]) -> LoadedSettings:
     """The settings of the file, the environment and the flags that were given. Raises WrongSettings."""
     given = {name: value for name, value in flags.items() if value is not None}
     try:
-        environment = {name: value for name, value in os.environ.items() if not is_client_variable(name)}
-        return load_settings(config_file, environment, given)
+        return load_settings(config_file, broker_environment(), given)
     except SettingsError as error:
         raise WrongSettings(str(error)) from error
 

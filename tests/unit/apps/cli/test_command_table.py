@@ -97,7 +97,8 @@ def test_every_command_has_machine_readable_output(path: str) -> None:
 
 def test_queue_words_say_that_they_are_the_queues() -> None:
     for path, command in LEAVES.items():
-        if any(param.name == "queue" for param in command.params) and not path.startswith("bench"):
+        has_queue = any(param.name == "queue" for param in command.params)
+        if has_queue and not path.startswith(("bench", "profile")):
             context = click.Context(cli)
             top = cli.get_command(context, path.split()[0])
             assert top is not None and (top.help or "").startswith("Queue:"), path

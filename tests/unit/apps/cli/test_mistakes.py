@@ -282,6 +282,33 @@ MISTAKES: dict[str, list[Mistake]] = {
         ("powershell", 2, "'bash', 'zsh', 'fish'"),
         ("bash zsh", 2, "unexpected extra argument"),
     ],
+    "profile add": [
+        ("", 2, "Missing argument 'NAME'"),
+        ("prod", 2, "needs --bootstrap HOST:PORT"),
+        ("prod --bootstrap nowhere", 2, "HOST:PORT"),
+    ],
+    "profile list": [("prod", 2, "unexpected extra argument"), ("--jsn", 2, "--json"), BAD_OUTPUT],
+    "profile show": [
+        ("prod", 4, "prod"),
+        ("", 4, "There is no default profile"),
+        BAD_OUTPUT,
+    ],
+    "profile use": [
+        ("", 2, "or --none"),
+        ("prod", 4, "prod"),
+        ("prod --none", 2, "or --none"),
+    ],
+    "profile remove": [("", 2, "Missing argument 'NAME'"), ("prod", 4, "prod"), ("prod -o xml", 2, "'yaml'")],
+    "security init": [
+        ("--days 0", 2, "1<=x<=3650"),
+        ("--dir {tmp}/other.json", 2, "other.json"),
+        BAD_OUTPUT,
+    ],
+    "security check": [
+        ("", 2, "Missing option '--tls-cert'"),
+        ("--tls-cert {tmp}/a.crt --tls-key {tmp}/a.key", 2, "a.crt"),
+        ("--tls-cert {tmp}/other.json --tls-key {tmp}/other.json", 2, "other.json"),
+    ],
 }
 
 
@@ -301,6 +328,7 @@ def test_every_command_has_three() -> None:
 @pytest.mark.parametrize("path", MISTAKES)
 def test_a_mistake_is_told(path: str, closed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "other.json").write_text("[]\n")
     for words, code, part in MISTAKES[path]:
         arguments = [*path.split(), *words.format(closed=closed, tmp=tmp_path).split()]

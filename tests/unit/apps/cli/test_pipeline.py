@@ -154,8 +154,8 @@ def test_topics_that_are_missing_are_reported_with_their_line(project: str, brok
         "Did you mean 'shop_revenues'?",
     ]
     file.write_text(
-        file.read_text().replace("amuont", "amount").replace("topic: revenue,", "topic: revenues,")
+        file.read_text().replace("amuont", "amount").replace("topic: shop_revenue,", "topic: shop_revenues,")
     )
     done = run("validate", "--no-spark", "-f", project)
     assert done.exit_code == 0, done.output
-    assert "topic orders.dlq does not exist yet; run creates it." in done.output
+    assert "topic shop_orders.dlq does not exist yet; run creates it." in done.output
