@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.access import Operation, Resource, ResourceType
+from penstock.core.authentication.scram import ScramCredential, ScramMechanism
 from penstock.core.errors import BrokerError
 from penstock.core.machines.security.acls import (
     AclCreation,
@@ -56,7 +57,6 @@ from penstock.core.security.quota import (
     user_client_entity,
     user_entity,
 )
-from penstock.core.security.scram_record import ScramKind, ScramRecord
 from penstock.core.session import Session
 
 NAMES = st.sampled_from(["a", "ab", "abc", "b", "*", "a*", "ü"])
@@ -140,7 +140,7 @@ def visible(state: SecurityState) -> object:
     return (
         set(state.acls),
         len(state.acls),
-        {(user, one): state.credential(user, one) for user in state.users for one in ScramKind},
+        {(user, one): state.credential(user, one) for user in state.users for one in ScramMechanism},
         state.credential_count,
         {entity: dict(state.quotas.of(entity)) for entity in state.quotas},
         {key: state.quotas.applied(key, "alice", "app") for key in QuotaKey},
@@ -205,9 +205,9 @@ def test_a_draft_does_not_touch_its_original(commands: list[Decide], tried: list
 
 
 TEXTS = st.text("abü€\"'\\/*:,=[]{}\U0001f600", min_size=1, max_size=12)
-RECORDS = st.sampled_from(ScramKind).flatmap(
+RECORDS = st.sampled_from(ScramMechanism).flatmap(
     lambda kind: st.builds(
-        ScramRecord,
+        ScramCredential,
         st.just(kind),
         st.integers(4096, 16_384),
         st.binary(min_size=8, max_size=40),
@@ -229,7 +229,7 @@ EVENTS: st.SearchStrategy[SecurityEvent] = st.one_of(
     st.builds(AclSaved, WIDE_ACLS),
     st.builds(AclRemoved, WIDE_ACLS),
     st.builds(CredentialSaved, TEXTS.filter(lambda name: name != "*"), RECORDS),
-    st.builds(CredentialRemoved, TEXTS.filter(lambda name: name != "*"), st.sampled_from(ScramKind)),
+    st.builds(CredentialRemoved, TEXTS.filter(lambda name: name != "*"), st.sampled_from(ScramMechanism)),
     st.builds(
         QuotaSaved,
         st.builds(user_client_entity, st.none() | TEXTS, st.none() | TEXTS),

@@ -13,21 +13,6 @@ ACL_REMOVALS_MAX = 10_000
 CREDENTIALS_MAX = 50_000
 """SCRAM credentials of all users, in memory on every broker."""
 
-USER_BYTES_MAX = 255
-"""A user name in a credential."""
-
-SCRAM_ITERATIONS_MIN = 4_096
-"""The least that RFC 7677 allows."""
-
-SCRAM_ITERATIONS_MAX = 16_384
-"""Kafka's limit: every login costs this many rounds."""
-
-SCRAM_SALT_BYTES_MIN = 8
-"""A shorter salt could be precomputed."""
-
-SCRAM_SALT_BYTES_MAX = 256
-"""Far more than any client uses."""
-
 QUOTA_ENTITIES_MAX = 20_000
 """Entities with quotas, in memory on every broker."""
 

@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from penstock.core.authentication.scram import ScramMechanism, credential_of_salted
 from penstock.core.machines.security.events import CredentialRemoved, CredentialSaved
 from penstock.core.machines.security.security_decision import SecurityDecision
 from penstock.core.machines.security.state import SecurityState
 from penstock.core.security.entry_error import EntryError, EntryErrorCode
-from penstock.core.security.scram_record import (
-    SCRAM_KINDS,
-    ScramKind,
+from penstock.core.security.scram_checks import (
+    SCRAM_MECHANISMS,
     check_iterations,
     check_salt,
     check_salted_password,
     check_user,
-    record_of_salted,
 )
 from penstock.core.security.security_limits import CREDENTIALS_MAX
 
@@ -47,7 +46,7 @@ class CredentialDescription(NamedTuple):
     """What may be told about a user's credentials: mechanisms and iterations, or why there is nothing to tell."""
 
     user: str
-    credentials: tuple[tuple[ScramKind, int], ...] = ()
+    credentials: tuple[tuple[ScramMechanism, int], ...] = ()
     error: EntryError | None = None
 
 
@@ -86,14 +85,14 @@ def decide_alter_credentials(
 def _decide_one(
     state: SecurityState, change: CredentialDeletion | CredentialUpsertion
 ) -> CredentialSaved | CredentialRemoved | EntryError:
-    mechanism = SCRAM_KINDS.get(change.mechanism)
+    mechanism = SCRAM_MECHANISMS.get(change.mechanism)
     if isinstance(change, CredentialDeletion):
         return _decide_delete(state, change.user, mechanism)
     return _decide_upsert(change, mechanism)
 
 
 def _decide_delete(
-    state: SecurityState, user: str, mechanism: ScramKind | None
+    state: SecurityState, user: str, mechanism: ScramMechanism | None
 ) -> CredentialRemoved | EntryError:
     if not user:
         return EntryError(EntryErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
@@ -106,7 +105,9 @@ def _decide_delete(
     return CredentialRemoved(user, mechanism)
 
 
-def _decide_upsert(change: CredentialUpsertion, mechanism: ScramKind | None) -> CredentialSaved | EntryError:
+def _decide_upsert(
+    change: CredentialUpsertion, mechanism: ScramMechanism | None
+) -> CredentialSaved | EntryError:
     error = check_user(change.user)
     if error is not None:
         return error
@@ -121,8 +122,8 @@ def _decide_upsert(change: CredentialUpsertion, mechanism: ScramKind | None) -> 
         return error
     # The request may be a view of the connection's buffer.
     salt, salted_password = bytes(change.salt), bytes(change.salted_password)
-    record = record_of_salted(mechanism, change.iterations, salt, salted_password)
-    return CredentialSaved(change.user, record)
+    credential = credential_of_salted(mechanism, salted_password, salt, change.iterations)
+    return CredentialSaved(change.user, credential)
 
 
 def _repeated(count: int) -> EntryError | None:
@@ -150,7 +151,7 @@ def _describe(state: SecurityState, user: str, count: int = 1) -> CredentialDesc
         return CredentialDescription(
             user, error=EntryError(EntryErrorCode.DUPLICATE_RESOURCE, message + user)
         )
-    found = [(one, state.credential(user, one)) for one in ScramKind]
+    found = [(one, state.credential(user, one)) for one in ScramMechanism]
     told = tuple((one, record.iterations) for one, record in found if record is not None)
     if told:
         return CredentialDescription(user, told)

@@ -10,19 +10,14 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from penstock.core.authentication.scram import ScramCredential, ScramMechanism
 from penstock.core.errors import TornSegment
 from penstock.core.machine import event_type
 from penstock.core.machines.json_fields import JsonFields, json_value
 from penstock.core.security.acl import Acl, AclOperation, AclResourceType, PatternType, Permission, check_acl
 from penstock.core.security.entry_error import EntryError
 from penstock.core.security.quota import QuotaEntity, check_quota, parse_entity
-from penstock.core.security.scram_record import (
-    ScramKind,
-    ScramRecord,
-    check_iterations,
-    check_salt,
-    check_user,
-)
+from penstock.core.security.scram_checks import check_iterations, check_salt, check_user
 
 ACL_PREFIX = b"acl/"
 CREDENTIAL_PREFIX = b"scram/"
@@ -56,7 +51,7 @@ class CredentialSaved(NamedTuple):
     """A user's credential of one mechanism was created or replaced."""
 
     user: str
-    credential: ScramRecord
+    credential: ScramCredential
 
     @property
     def key(self) -> bytes:
@@ -68,7 +63,7 @@ class CredentialRemoved(NamedTuple):
     """A user's credential of one mechanism was deleted."""
 
     user: str
-    mechanism: ScramKind
+    mechanism: ScramMechanism
 
     @property
     def key(self) -> bytes:
@@ -94,7 +89,7 @@ def _acl_key(acl: Acl) -> bytes:
     return ACL_PREFIX + _canonical(list(acl))
 
 
-def _credential_key(user: str, mechanism: ScramKind) -> bytes:
+def _credential_key(user: str, mechanism: ScramMechanism) -> bytes:
     return CREDENTIAL_PREFIX + f"{mechanism.value}/{user}".encode()
 
 
@@ -202,7 +197,7 @@ def _decode_acl(key: bytes) -> Acl:
 def _decode_credential(key: bytes, value: bytes | None) -> CredentialSaved | CredentialRemoved:
     try:
         name, slash, user = key[len(CREDENTIAL_PREFIX) :].decode().partition("/")
-        mechanism = ScramKind(name)
+        mechanism = ScramMechanism(name)
     except ValueError:
         slash = ""
     if not slash:
@@ -211,7 +206,7 @@ def _decode_credential(key: bytes, value: bytes | None) -> CredentialSaved | Cre
     if value is None:
         return CredentialRemoved(user, mechanism)
     fields = _Fields(key, value)
-    credential = ScramRecord(
+    credential = ScramCredential(
         mechanism,
         fields.whole("iterations", 1),
         fields.secret("salt"),

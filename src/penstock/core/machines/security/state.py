@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 
+from penstock.core.authentication.scram import ScramCredential, ScramMechanism
 from penstock.core.machines.security.events import (
     AclRemoved,
     AclSaved,
@@ -18,7 +19,6 @@ from penstock.core.machines.security.events import (
 )
 from penstock.core.security.acl_table import AclTable
 from penstock.core.security.quota import QuotaTable, sort_key
-from penstock.core.security.scram_record import ScramKind, ScramRecord
 
 
 class SecurityState:
@@ -27,7 +27,7 @@ class SecurityState:
     def __init__(self) -> None:
         self.acls = AclTable()
         self.quotas = QuotaTable()
-        self._credentials: dict[tuple[str, str], ScramRecord] = {}
+        self._credentials: dict[tuple[str, str], ScramCredential] = {}
         self._users: dict[str, int] = {}
         """How many credentials each user has."""
         self._is_shared = False
@@ -47,7 +47,7 @@ class SecurityState:
     def has_user(self, user: str) -> bool:
         return user in self._users
 
-    def credential(self, user: str, mechanism: str) -> ScramRecord | None:
+    def credential(self, user: str, mechanism: str) -> ScramCredential | None:
         """The credential of a user for a mechanism, by its SASL name."""
         return self._credentials.get((user, mechanism))
 
@@ -63,7 +63,7 @@ class SecurityState:
         """Events that would remove everything."""
         return [
             *(AclRemoved(acl) for acl in sorted(self.acls)),
-            *(CredentialRemoved(user, ScramKind(name)) for user, name in sorted(self._credentials)),
+            *(CredentialRemoved(user, ScramMechanism(name)) for user, name in sorted(self._credentials)),
             *(QuotaSaved(entity, {}) for entity in sorted(self.quotas, key=sort_key)),
         ]
 
@@ -85,7 +85,7 @@ class SecurityState:
             case QuotaSaved(entity, values):
                 self.quotas.put(entity, values)
 
-    def _remove_credential(self, user: str, mechanism: ScramKind) -> None:
+    def _remove_credential(self, user: str, mechanism: ScramMechanism) -> None:
         if self._credentials.pop((user, mechanism), None) is not None:
             self._users[user] -= 1
             if not self._users[user]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.authentication.scram import ScramMechanism, credential_of_salted
 from penstock.core.machines.security import credentials
 from penstock.core.machines.security.credentials import (
     CredentialDeletion,
@@ -15,11 +16,10 @@ from penstock.core.machines.security.credentials import (
 from penstock.core.machines.security.events import CredentialRemoved, CredentialSaved
 from penstock.core.machines.security.state import SecurityState
 from penstock.core.security.entry_error import EntryErrorCode
-from penstock.core.security.scram_record import ScramKind, record_of_salted
 
 SALT, SALTED = b"0123456789abcdef", b"s" * 32
 ALICE = CredentialUpsertion("alice", 1, 4096, SALT, SALTED)
-RECORD = record_of_salted(ScramKind.SHA_256, 4096, SALT, SALTED)
+RECORD = credential_of_salted(ScramMechanism.SHA_256, SALTED, SALT, 4096)
 
 
 def state_of(*users: str) -> SecurityState:
@@ -88,9 +88,9 @@ def test_the_number_of_credentials_is_limited_and_replacing_one_needs_no_room(
 
 def test_a_description_tells_mechanisms_and_iterations_only() -> None:
     state = state_of("bob", "alice")
-    stronger = record_of_salted(ScramKind.SHA_512, 8192, SALT, b"t" * 64)
+    stronger = credential_of_salted(ScramMechanism.SHA_512, b"t" * 64, SALT, 8192)
     state.apply(CredentialSaved("alice", stronger))
-    both = ((ScramKind.SHA_256, 4096), (ScramKind.SHA_512, 8192))
+    both = ((ScramMechanism.SHA_256, 4096), (ScramMechanism.SHA_512, 8192))
     everybody = [CredentialDescription("alice", both), CredentialDescription("bob", both[:1])]
     assert describe_credentials(state, None) == describe_credentials(state, []) == everybody
     repeated, unknown = describe_credentials(state, ["bob", "carol", "bob"])

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from penstock.core.authentication.scram import ScramMechanism, credential_of_salted
 from penstock.core.errors import TornSegment
 from penstock.core.machines.security.events import (
     AclRemoved,
@@ -21,17 +22,16 @@ from penstock.core.machines.security.events import (
 )
 from penstock.core.security.acl import Acl, AclOperation, AclResourceType, PatternType, Permission
 from penstock.core.security.quota import user_client_entity
-from penstock.core.security.scram_record import ScramKind, record_of_salted
 
 ACL = Acl(
     AclResourceType.GROUP, PatternType.PREFIXED, 'a"/ü', "User:alice", "*", AclOperation.READ, Permission.DENY
 )
-RECORD = record_of_salted(ScramKind.SHA_256, 4096, b"0123456789", b"s" * 32)
+RECORD = credential_of_salted(ScramMechanism.SHA_256, b"s" * 32, b"0123456789", 4096)
 EVENTS: list[tuple[SecurityEvent, bytes]] = [
     (AclSaved(ACL), 'acl/[3,4,"a\\"/ü","User:alice","*",3,2]'.encode()),
     (AclRemoved(ACL), 'acl/[3,4,"a\\"/ü","User:alice","*",3,2]'.encode()),
     (CredentialSaved("CN=a/b", RECORD), b"scram/SCRAM-SHA-256/CN=a/b"),
-    (CredentialRemoved("alice", ScramKind.SHA_512), b"scram/SCRAM-SHA-512/alice"),
+    (CredentialRemoved("alice", ScramMechanism.SHA_512), b"scram/SCRAM-SHA-512/alice"),
     (
         QuotaSaved(user_client_entity("alice", None), {"request_percentage": 0.5}),
         b'quota/[["user","alice"],["client-id",null]]',
@@ -116,5 +116,5 @@ def test_a_damaged_credential_is_refused_without_quoting_secrets(field: str, wro
 
 def test_secrets_are_not_shown() -> None:
     assert repr(CredentialSaved("alice", RECORD)) == (
-        "CredentialSaved(user='alice', credential=ScramRecord(SCRAM-SHA-256, iterations=4096, …))"
+        "CredentialSaved(user='alice', credential=ScramCredential(SCRAM-SHA-256, iterations=4096, …))"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.authentication.scram import ScramMechanism, credential_of_salted
 from penstock.core.machines.security.events import (
     AclSaved,
     CredentialRemoved,
@@ -11,13 +12,12 @@ from penstock.core.machines.security.events import (
 from penstock.core.machines.security.state import SecurityState
 from penstock.core.security.acl import Acl, AclOperation, AclResourceType, PatternType, Permission
 from penstock.core.security.quota import user_entity
-from penstock.core.security.scram_record import ScramKind, record_of_salted
 
 ACL = Acl(
     AclResourceType.TOPIC, PatternType.LITERAL, "a", "User:alice", "*", AclOperation.READ, Permission.ALLOW
 )
-WEAK = record_of_salted(ScramKind.SHA_256, 4096, b"0123456789", b"s" * 32)
-STRONG = record_of_salted(ScramKind.SHA_512, 4096, b"0123456789", b"s" * 64)
+WEAK = credential_of_salted(ScramMechanism.SHA_256, b"s" * 32, b"0123456789", 4096)
+STRONG = credential_of_salted(ScramMechanism.SHA_512, b"s" * 64, b"0123456789", 4096)
 
 
 def filled() -> SecurityState:
@@ -36,11 +36,11 @@ def test_a_user_exists_while_it_has_a_credential() -> None:
     state = filled()
     state.apply(CredentialSaved("alice", WEAK))
     assert state.users == ["alice"] and state.credential_count == 2
-    state.apply(CredentialRemoved("alice", ScramKind.SHA_256))
-    state.apply(CredentialRemoved("alice", ScramKind.SHA_256))
+    state.apply(CredentialRemoved("alice", ScramMechanism.SHA_256))
+    state.apply(CredentialRemoved("alice", ScramMechanism.SHA_256))
     assert state.has_user("alice") and state.credential("alice", "SCRAM-SHA-256") is None
     assert state.credential("alice", "SCRAM-SHA-512") == STRONG
-    state.apply(CredentialRemoved("alice", ScramKind.SHA_512))
+    state.apply(CredentialRemoved("alice", ScramMechanism.SHA_512))
     assert not state.has_user("alice") and state.users == []
 
 
