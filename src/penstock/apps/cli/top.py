@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 20
 """Topics and groups that a table shows: the busiest ones."""
+ROWS_MIN = 3
+_HEADING_ROWS = 5
+"""Lines of a table besides its rows: title, heading and blank lines."""
 _STEP_S = 0.1
 _BROKER_COLUMNS = ("broker", "CPU", "memory", "connections", "requests/s", "in/s", "out/s", "fsync")
 _TOPIC_COLUMNS = ("topic", "records/s", "in/s", "out/s", "records", "size")
@@ -70,9 +73,9 @@ def top(interval_s: float, count: int | None, bootstrap: str, output: str) -> No
                 say_next(found, output)
                 sys.stdout.flush()
             elif live is None:
-                console.print(_tables(found))
+                console.print(_tables(found, ROWS_MAX, ROWS_MAX))
             else:
-                live.update(_tables(found), refresh=True)
+                live.update(_tables(found, *table_rows(found, console.height)), refresh=True)
 
 
 def _loads(source: ClusterSource, interval_s: float, count: int | None) -> Iterator[dict[str, Any]]:
@@ -101,7 +104,17 @@ def _read(source: ClusterSource) -> Reading:
     return Reading(time.monotonic(), {one: parse_metrics(text, NAMES) for one, text in texts.items()})
 
 
-def _tables(found: dict[str, Any]) -> RenderableType:
+def table_rows(found: dict[str, Any], height: int) -> tuple[int, int]:
+    """How many topics and groups fit on a terminal of this height. What one of them leaves free the other one takes."""
+    if "error" in found:
+        return 0, 0
+    room = height - 3 * _HEADING_ROWS - len(found["brokers"])
+    topics, groups = len(found["topics"]), len(found["groups"])
+    topic_rows = min(topics, ROWS_MAX, max(ROWS_MIN, room // 2, room - groups))
+    return topic_rows, min(groups, ROWS_MAX, max(ROWS_MIN, room - topic_rows))
+
+
+def _tables(found: dict[str, Any], topic_rows: int, group_rows: int) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
@@ -117,17 +130,21 @@ def _tables(found: dict[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [
         make_table(_BROKER_COLUMNS, [_broker_cells(one) for one in found["brokers"]]),
         make_table(
-            _TOPIC_COLUMNS, [_topic_cells(one) for one in busiest[:ROWS_MAX]], title=_title("topic", topics)
+            _TOPIC_COLUMNS,
+            [_topic_cells(one) for one in busiest[:topic_rows]],
+            title=_title("topic", topics, topic_rows),
         ),
     ]
     if groups:
-        cells = [(one["group"], one["lag"], f"{one['lag_change_per_s']:+,.1f}") for one in slowest[:ROWS_MAX]]
-        parts.append(make_table(_GROUP_COLUMNS, cells, title=_title("group", groups)))
+        cells = [
+            (one["group"], one["lag"], f"{one['lag_change_per_s']:+,.1f}") for one in slowest[:group_rows]
+        ]
+        parts.append(make_table(_GROUP_COLUMNS, cells, title=_title("group", groups, group_rows)))
     return Group(*parts)
 
 
-def _title(noun: str, found: list[Any]) -> str:
-    more = f", the first {ROWS_MAX}" if len(found) > ROWS_MAX else ""
+def _title(noun: str, found: list[Any], shown: int) -> str:
+    more = f", the first {shown}" if len(found) > shown else ""
     return f"{len(found):,} {noun}{'' if len(found) == 1 else 's'}{more}"
 
 
