@@ -207,7 +207,7 @@ def _topics() -> list[Case]:
             _timed(0, -DAY_MS, 0),
             INVALID_TIMESTAMP,
             1,
-            message_timestamp_before_max_ms="1000000",
+            message_timestamp_before_max_ms=str(DAY_MS // 2),
         ),
         _same(
             "hidden in the future",

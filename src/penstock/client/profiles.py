@@ -23,16 +23,7 @@ from penstock.client.errors import BadArgument
 PROFILE_VARIABLE = "PENSTOCK_PROFILE"
 FILE_NAME = "profiles.yaml"
 PROFILES_BYTES_MAX = 1 << 20
-VARIABLE_PREFIX = "PENSTOCK_CLIENT_"
-IDENTITY_VARIABLES = frozenset(
-    {"PENSTOCK_USERNAME", "PENSTOCK_PASSWORD", "PENSTOCK_PASSWORD_FILE", "PENSTOCK_TOKEN"}
-)
 SECRETS = frozenset({"password", "token", "tls_key_password"})
-
-
-def is_client_variable(name: str) -> bool:
-    """Whether an environment variable sets an option of clients that no setting of a broker shares."""
-    return name == PROFILE_VARIABLE or name in IDENTITY_VARIABLES or name.startswith(VARIABLE_PREFIX)
 
 
 @dataclass(slots=True)

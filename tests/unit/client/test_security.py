@@ -12,8 +12,8 @@ from certificates import KEY_PASSWORD, make_certificates
 from penstock.client.access import Credentials, Encryption, Security, is_loopback_host, read_access
 from penstock.client.errors import BadArgument
 from penstock.client.options import ConnectionOptions, definitions, layered_options, resolve_options
-from penstock.client.profiles import is_client_variable
 from penstock.client.security import read_security, resolve_access
+from penstock.node.settings_loader import OTHER_VARIABLES
 
 
 @pytest.fixture(autouse=True)
@@ -149,10 +149,8 @@ def test_variables_and_profiles_are_validated(config_home: Path) -> None:
 
 
 def test_variables_of_clients_are_told_from_settings_of_brokers() -> None:
-    shared = {"PENSTOCK_BOOTSTRAP", "PENSTOCK_QUEUE"}
     variables = {option.variable for _, option in definitions(ConnectionOptions).values() if option.variable}
-    assert {one for one in variables - shared if not is_client_variable(one)} == set()
-    assert not is_client_variable("PENSTOCK_DATA_DIR")
+    assert variables <= set(OTHER_VARIABLES)
 
 
 def test_access_takes_names_of_kafka_or_ours(config_home: Path) -> None:

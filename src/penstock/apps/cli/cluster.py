@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from penstock.apps.cli.cluster_view import ClusterShow, run_local_cluster
 from penstock.apps.cli.cluster_words import WORDS
 from penstock.apps.cli.failures import StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option
-from penstock.apps.cli.setting_options import SettingsCommand, broker_environment
+from penstock.apps.cli.setting_options import SettingsCommand
 from penstock.apps.control.cluster_plan import DOORS, PLANNED
 from penstock.apps.control.system_settings import (
     API_PORT,
@@ -124,7 +125,7 @@ def up(config_file: str | None, no_console: bool, detach: bool, die_with_parent:
     try:
         loaded, system = load_system(
             config_file,
-            broker_environment(),
+            os.environ,
             {name: value for name, value in flags.items() if value is not None},
         )
     except SettingsError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import click
 from penstock.apps.cli.failures import StartFailed, WrongSettings
 from penstock.apps.cli.options import config_file_option, output_option
 from penstock.apps.cli.plain_output import TABLE, say_content
-from penstock.apps.cli.setting_options import broker_environment
 from penstock.apps.cli.terminal import say
 from penstock.apps.ready import StartError
 from penstock.node.settings_loader import SettingsError
@@ -36,7 +36,7 @@ def down(config_file: str | None, data_dir: str | None, output: str) -> None:
 
     try:
         flags = {} if data_dir is None else {"data_dir": data_dir}
-        loaded, _ = load_system(config_file, broker_environment(), flags)
+        loaded, _ = load_system(config_file, os.environ, flags)
         root = Path(loaded.settings.data_dir).resolve()
         stopped = stop_cluster(root)
     except SettingsError as error:

@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from penstock.apps.cli.failures import WrongSettings
-from penstock.client.profiles import is_client_variable
 from penstock.node.definitions.definition import SettingDefinition, SettingKind
 from penstock.node.definitions.values import show_value
 from penstock.node.settings import DEFINITION_OF, DEFINITIONS, SECTIONS
@@ -77,16 +76,11 @@ class SettingsCommand(click.Command):
                     formatter.write_dl(rows)
 
 
-def broker_environment() -> dict[str, str]:
-    """The environment without the variables of clients, which are no settings of brokers."""
-    return {name: value for name, value in os.environ.items() if not is_client_variable(name)}
-
-
 def load_given(config_file: str | None, flags: Mapping[str, Any]) -> LoadedSettings:
     """The settings of the file, the environment and the flags that were given. Raises WrongSettings."""
     given = {name: value for name, value in flags.items() if value is not None}
     try:
-        return load_settings(config_file, broker_environment(), given)
+        return load_settings(config_file, os.environ, given)
     except SettingsError as error:
         raise WrongSettings(str(error)) from error
 

@@ -271,8 +271,8 @@ class AsyncBrokerClient(QueueMember[Handler]):
         """Open a connection, identify this client and rejoin all subscriptions."""
         try:
             async with asyncio.timeout(self._request_timeout_s):
-                context = None if self._encryption is None else self._encryption.context()
-                reader, writer = await asyncio.open_connection(self.host, self.port, ssl=context)
+                tls: dict[str, Any] = {} if self._encryption is None else {"ssl": self._encryption.context()}
+                reader, writer = await asyncio.open_connection(self.host, self.port, **tls)
                 line: _Line
                 session = QueueSession(
                     lambda message: self._inbox.put_nowait((line, message)), self._ended, log_refused

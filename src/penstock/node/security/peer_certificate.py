@@ -50,7 +50,13 @@ def decode_peer_certificate(der: bytes) -> PeerCertificate:
             ),
             (),
         )
-    except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+    except (
+        ValueError,
+        TypeError,
+        x509.InvalidVersion,
+        x509.DuplicateExtension,
+        x509.UnsupportedGeneralNameType,
+    ) as error:
         raise _invalid(str(error)) from None
     return PeerCertificate(
         format_name(decode_rdns(subject)),
