@@ -215,7 +215,7 @@ def test_live_views_are_drawn_in_place(broker: Broker, tmp_path: Path) -> None:
         until(lambda: terminal.process.poll() is not None, "the command does not end")
         assert terminal.process.returncode == 0
     with on_terminal([*command, "top", "--interval", "0.2"], tmp_path) as terminal:
-        terminal.expect("records/s", "orders", "billing")
+        terminal.expect("records/s", "topics", "billing")
         terminal.type("\x03")
         until(lambda: terminal.process.poll() is not None, "the command does not end")
         assert terminal.process.returncode == 0
