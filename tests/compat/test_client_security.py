@@ -286,8 +286,7 @@ def test_clients_take_a_profile_by_name(kafka: SecureKafka, tmp_path: Path, conf
         Admin(profile="prd")
 
 
-def test_the_spark_source_and_sink_authenticate(kafka: SecureKafka, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
+def test_the_batch_reader_of_spark_authenticates(kafka: SecureKafka, tmp_path: Path) -> None:
     from penstock.spark.options import read_options
     from penstock.spark.reader import BatchReader
 

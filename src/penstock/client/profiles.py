@@ -4,8 +4,8 @@
     profiles:
       prod: {bootstrap: "broker.example:9092", tls_ca: ~/ca.pem, username: ann, password_file: ~/prod-password}
 
-The directory has mode 0700 and the file 0600: it may contain passwords. Values are validated by whoever uses them,
-like options from elsewhere.
+The directory has mode 0700 and the file 0600: it may contain passwords. Clients validate the values like
+options from any other source.
 """
 
 from __future__ import annotations

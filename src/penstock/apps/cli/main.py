@@ -133,7 +133,7 @@ def cli(**_globals: Any) -> None:
     penstock start                  # run a broker
     penstock pub hello "a message"  # write a record
     penstock sub hello              # read the topic
-    penstock status                 # see what is there
+    penstock status                 # show brokers, topics and groups
     """
 
 

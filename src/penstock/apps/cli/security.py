@@ -121,7 +121,7 @@ def _show_made(made: SecurityDirectory) -> None:
     )
     others = [name for name in made.files if not name.endswith((".crt", ".key"))]
     say(f"also: {', '.join(others)}")
-    say("Keep ca.key to yourself: whoever has it can issue certificates that your brokers and clients trust.")
+    say("Keep ca.key secret: it can sign certificates that your brokers and clients trust.")
     for name, text in made.configs.items():
         say(f"\n--- {name}\n{text}")
 

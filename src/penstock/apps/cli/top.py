@@ -79,7 +79,8 @@ def top(interval_s: float, count: int | None, bootstrap: str, output: str) -> No
 
 
 def _loads(source: ClusterSource, interval_s: float, count: int | None) -> Iterator[dict[str, Any]]:
-    """One after each interval, until the count or an interrupt. A cluster that is gone is told and asked again."""
+    """One result per interval, until the count or an interrupt. If no broker answers, the result is an error, and the
+    next interval tries again."""
     stopping = stop_on_interrupt()
     before = _read(source)
     done = 0

@@ -45,8 +45,7 @@ class ScramMechanism(StrEnum):
 
 
 class ScramCredential(NamedTuple):
-    """What the broker stores. Whoever reads it can test passwords offline and impersonate the broker, but not log
-    in."""
+    """What the broker stores. It is enough to test passwords offline and to impersonate the broker, not to log in."""
 
     mechanism: ScramMechanism
     iterations: int

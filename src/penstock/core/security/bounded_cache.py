@@ -1,7 +1,7 @@
-"""A mapping that forgets: bounded, with lookups at the speed of a dict. Approximates least recently used.
+"""A bounded mapping with lookups at the speed of a dict. Approximates least recently used.
 
-Entries are in a young and an old generation. When the young one is full it becomes the old one, and the entries of the
-former old one that nobody has asked for since are dropped at once.
+Entries are in a young and an old generation. When the young generation is full, it becomes the old one, and the
+previous old generation is dropped; a lookup moves an entry of the old generation to the young one.
 """
 
 from __future__ import annotations
